@@ -161,6 +161,9 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         Body::TurnedValues(body) => {
             signature.fill(template!("attention/turned_values.cu"), attention::turned_values(graph, used, body))
         }
+        Body::HalfRows(body) => {
+            signature.fill(template!("attention/half_rows.cu"), attention::half_rows(graph, used, body))
+        }
         Body::AttentionRows(body) => {
             signature.fill(template!("attention/backward_rows.cu"), attention::backward_rows(graph, used, body))
         }

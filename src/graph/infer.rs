@@ -189,7 +189,9 @@ fn check(node: &Node) -> Result<(), Malformed> {
         Attributes::Bernoulli(_) | Attributes::PageGather | Attributes::BlockBits => Ok(()),
         Attributes::Composite(composite) => composite.definition().check(node),
         Attributes::Other(other) if ["SDPA", "SDPA_FP8_FWD"].contains(&other.tag) => attention::check(node),
-        Attributes::Other(other) if other.tag == "SDPA_BWD" => attention::check_backward(node),
+        Attributes::Other(other) if ["SDPA_BWD", "SDPA_FP8_BWD"].contains(&other.tag) => {
+            attention::check_backward(node)
+        }
         Attributes::Other(other) => movement::check(node, other),
     }
 }

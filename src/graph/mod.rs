@@ -62,6 +62,7 @@ pub use mode::{PaddingMode, PointwiseMode, Reads, ReductionMode, ResampleMode};
 #[cfg(test)]
 pub(crate) use normal::tests::samples as attention_samples;
 pub(crate) use normal::{BAND_MASK, Expectation, Expected, FILL, is_sum_of_attention};
+pub(crate) use operation::backward_scaling;
 pub use operation::{
     AlibiSlopes, AllGather, AttentionBackward, Attributes, Bernoulli, BnBackwardWeights, BnFinalize, BnFinalizeMode,
     Composite, Concat, Convolution, ConvolutionDirection, ConvolutionMode, Dropout, Fraction, KeptAttributes,

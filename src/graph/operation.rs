@@ -7,6 +7,7 @@ use std::fmt;
 
 use super::{DataType, PaddingMode, PointwiseMode, Reads, ReductionMode, ResampleMode, TensorId};
 
+pub(crate) use composite::backward_scaling;
 pub use composite::{
     AlibiSlopes, AttentionBackward, Bernoulli, BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, Dropout,
     KeptAttributes, MaskedDropout, NormBackward, NormForward, NormMode, NormPhase, PagedCacheLoad, ScoreMask, Softmax,
@@ -107,6 +108,17 @@ impl Port {
     pub const SCALE_O: Self = Self("Scale_O");
     pub const AMAX_S: Self = Self("Amax_S");
     pub const AMAX_O: Self = Self("Amax_O");
+    pub const DESCALE_O: Self = Self("Descale_O");
+    pub const DESCALE_DO: Self = Self("Descale_dO");
+    pub const DESCALE_DP: Self = Self("Descale_dP");
+    pub const SCALE_DP: Self = Self("Scale_dP");
+    pub const SCALE_DQ: Self = Self("Scale_dQ");
+    pub const SCALE_DK: Self = Self("Scale_dK");
+    pub const SCALE_DV: Self = Self("Scale_dV");
+    pub const AMAX_DP: Self = Self("Amax_dP");
+    pub const AMAX_DQ: Self = Self("Amax_dQ");
+    pub const AMAX_DK: Self = Self("Amax_dK");
+    pub const AMAX_DV: Self = Self("Amax_dV");
     pub const MAX: Self = Self("Max");
     pub const SUM_EXP: Self = Self("Sum_exp");
     pub const M_OVERRIDE: Self = Self("M_override");

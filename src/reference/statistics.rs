@@ -53,7 +53,7 @@ fn seen_as(graph: &FinalizedGraph, id: TensorId, tensor: &HostTensor) -> HostTen
 
 /// The forward pass of a backward pass, whose bounds are what the execution makes them.
 fn forward(graph: &FinalizedGraph, operation: &Operation, inputs: &HostTensors) -> Graph {
-    const INPUTS: [Port; 13] = [
+    const INPUTS: [Port; 18] = [
         Port::Q,
         Port::K,
         Port::V,
@@ -67,6 +67,11 @@ fn forward(graph: &FinalizedGraph, operation: &Operation, inputs: &HostTensors) 
         Port::OFFSET,
         Port::DROPOUT_MASK,
         Port::DROPOUT_SCALE,
+        Port::DESCALE_Q,
+        Port::DESCALE_K,
+        Port::DESCALE_V,
+        Port::DESCALE_S,
+        Port::SCALE_S,
     ];
     let mut forward = Graph::new().compute_data_type(DataType::Float);
     let mut offsets: BTreeMap<TensorId, TensorHandle> = BTreeMap::new();
@@ -77,7 +82,7 @@ fn forward(graph: &FinalizedGraph, operation: &Operation, inputs: &HostTensors) 
             .map(|id| *offsets.entry(id).or_insert_with(|| forward.tensor(graph.tensor(id).to_tensor())));
         Some((port, forward.tensor(Tensor { ragged_offset: of, ..given.to_tensor() })))
     };
-    let taken = INPUTS.into_iter().filter_map(&mut tensor).collect();
+    let mut taken: Vec<_> = INPUTS.into_iter().filter_map(&mut tensor).collect();
     let outputs = [Port::O, Port::STATS].into_iter().filter_map(&mut tensor).collect();
     let attributes = match &operation.attributes {
         Attributes::Composite(Composite::AttentionBackward(backward)) => {
@@ -91,7 +96,14 @@ fn forward(graph: &FinalizedGraph, operation: &Operation, inputs: &HostTensors) 
         }
         _ => KeptAttributes::new(),
     };
-    let attributes = Attributes::Other(Other { tag: "SDPA", attributes });
+    // O was divided by what it is multiplied by
+    if let Some(descale) = operation.input(Port::DESCALE_O).and_then(|id| number(graph, inputs, id)) {
+        let scale = Tensor::scalar("scale", DataType::Float, Scalar::Float(1.0 / descale));
+        taken.push((Port::SCALE_O, forward.tensor(Tensor { dim: vec![1; 4], stride: vec![1; 4], ..scale })));
+    }
+    let is_fp8 = operation.input(Port::Q).is_some_and(|id| graph.tensor(id).data_type.is_fp8());
+    let tag = if is_fp8 { "SDPA_FP8_FWD" } else { "SDPA" };
+    let attributes = Attributes::Other(Other { tag, attributes });
     let name = operation.name.clone();
     forward.operation(Operation { name, attributes, compute_data_type: None, inputs: taken, outputs });
     forward

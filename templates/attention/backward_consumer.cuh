@@ -9,6 +9,9 @@ const float scale = ${ scale }$, c = ${ unit_of_scores }$;
 <%- if dropout %>
 ${ dropout }$
 <%- endif %>
+<%- for line in scaling %>
+${ line }$
+<%- endfor %>
 unsigned stage = 0, parity = 0, own_parity = 0;
 #pragma unroll 1
 for (unsigned unit = blockIdx.x, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
@@ -57,6 +60,9 @@ advance();
 }
 };
 const int own = max(own_end - own_begin, 0), steps = own * ${ members }$;
+<%- if kept %>
+float largest_y = 0.0f;
+<%- endif %>
 unsigned before = 0;  // the stage of the step before, whose rows are multiplied by what its scores became
 if (begin < end) {
 fw_mbarrier_wait(own_full, own_parity);
@@ -92,6 +98,9 @@ release(before);
 skip(end - own_end);
 }
 if (begin < end && lane == 0) fw_mbarrier_arrive(own_empty);
+<%- if kept %>
+${ kept }$
+<%- endif %>
 <%- for output in outputs %>
 {
 <% if output.factor == "1.0f" %>constexpr<% else %>const<% endif %> float scaled[2] = {${ output.factor }$, ${ output.factor }$};

@@ -17,8 +17,8 @@ ${ line }$
 <%- endfor %>
 float delta = 0.0f;
 if (<% if length %>exists && <% endif %>8 * lane < ${ columns }$u) {
-const ${ storage }$* const o = ${ output }$ + ${ output_offset }$;
-const ${ storage }$* const d_o = ${ gradient }$ + ${ gradient_offset }$;
+const ${ storage[0] }$* const o = ${ output }$ + ${ output_offset }$;
+const ${ storage[1] }$* const d_o = ${ gradient }$ + ${ gradient_offset }$;
 <%- if vectors %>
 float x[8], y[8];
 fw_load_vector(o, x);
@@ -40,9 +40,9 @@ partial0[place] = statistic == -fw_infinity() ? fw_infinity() : statistic * ${ l
 <%- else %>
 partial0[place] = <% if length %>exists ? <% endif %>${ stats }$[${ stats_offset }$] * ${ log2e }$<% if length %> : 0.0f<% endif %>;
 <%- endif %>
-partial1[place] = delta * ${ scale }$;
+partial1[place] = delta${ factors }$ * ${ scale }$;
 <%- if keeps_delta %>
-partial2[place] = delta;
+partial2[place] = delta${ factors }$;
 <%- endif %>
 }
 }

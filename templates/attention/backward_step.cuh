@@ -57,6 +57,10 @@ ${ drops }$
 #pragma unroll
 for (int i = 0; i < ${ scores }$; ++i) y[i] = x[i] * fmaf(y[i], ${ factor }$, -${ delta }$);
 if (is_cut) cut(y, block);
+<%- if largest %>
+#pragma unroll
+for (int i = 0; i < ${ scores }$; ++i) ${ largest }$
+<%- endif %>
 <%- endif %>
 fw_wgmma_wait<0>();
 <%- if not is_first %>
@@ -67,11 +71,11 @@ release(before);
 ${ drops_values }$
 <%- endif %>
 #pragma unroll
-for (int i = 0; i < ${ packed }$; ++i) p[i] = ${ pack }$(x[2 * i], x[2 * i + 1]);
+for (int i = 0; i < ${ packed }$; ++i) p[i] = ${ p_word }$;
 <%- endif %>
 <%- if has_sums %>
 #pragma unroll
-for (int i = 0; i < ${ packed }$; ++i) s[i] = ${ pack }$(y[2 * i], y[2 * i + 1]);
+for (int i = 0; i < ${ packed }$; ++i) s[i] = ${ s_word }$;
 <%- endif %>
 before = stage;
 advance();

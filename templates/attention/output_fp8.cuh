@@ -5,10 +5,12 @@
 float y[${ group.values }$] = {};
 if (steps > 0) {
 fw_take_all<${ group.register }$>(y);
+<%- if adds_sums %>
 if (has_sums) {
 #pragma unroll
 for (int i = 0; i < ${ group.values }$; ++i) y[i] = fmaf(sums[${ group.vector }$ + i / 4 * 128].at[i % 4], since[i >> 1 & 1], y[i]);
 }
+<%- endif %>
 }
 #pragma unroll
 for (int i = 0; i < ${ group.values }$; ++i) {

@@ -93,10 +93,12 @@ inline unsigned f16_bits_of_e4m3(unsigned bits) {
 
 }  // namespace emulator
 
-// PTX `add.rn`, `sub.rn`, `mul.rn` and `max.NaN` of two values at once.
+// PTX `add.rn`, `sub.rn`, `mul.rn`, `max.NaN` and `min.NaN` of two values at once.
 inline unsigned fw_add_f16x2(unsigned x, unsigned b) { return emulator::on_f16x2(x, b, emulator::add); }
 inline unsigned fw_sub_f16x2(unsigned x, unsigned b) { return emulator::on_f16x2(x, b, emulator::subtract); }
 inline unsigned fw_mul_f16x2(unsigned x, unsigned b) { return emulator::on_f16x2(x, b, emulator::multiply); }
+inline unsigned fw_max_f16x2(unsigned x, unsigned b) { return emulator::on_f16x2(x, b, fw_max_nan); }
+inline unsigned fw_min_f16x2(unsigned x, unsigned b) { return emulator::on_f16x2(x, b, fw_min_nan); }
 inline unsigned fw_relu_f16x2(unsigned x) { return emulator::on_f16x2(x, 0, fw_max_nan); }
 inline unsigned fw_add_bf16x2(unsigned x, unsigned b) { return emulator::on_bf16x2(x, b, emulator::add); }
 inline unsigned fw_sub_bf16x2(unsigned x, unsigned b) { return emulator::on_bf16x2(x, b, emulator::subtract); }

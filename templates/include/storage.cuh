@@ -91,6 +91,7 @@ FW_ON_PAIRS(fw_sub_f16x2, "sub.rn.f16x2")
 FW_ON_PAIRS(fw_mul_f16x2, "mul.rn.f16x2")
 #if __CUDA_ARCH__ >= 800
 FW_ON_PAIRS(fw_max_f16x2, "max.NaN.f16x2")
+FW_ON_PAIRS(fw_min_f16x2, "min.NaN.f16x2")
 FW_INLINE unsigned fw_relu_f16x2(unsigned x) { return fw_max_f16x2(x, 0); }
 #else
 // Halves below zero become zero, NaNs stay: what is more than infinity carries into the sign.
@@ -101,6 +102,12 @@ FW_INLINE unsigned fw_relu_f16x2(unsigned x) {
 }
 #endif
 #undef FW_ON_PAIRS
+
+//@ fw_clamp_f16x2: FW_INLINE fw_f16x2
+// Halves no further from 0 than those of a limit; NaN as it is.
+FW_INLINE unsigned fw_clamp_f16x2(unsigned x, unsigned limit) {
+  return fw_max_f16x2(fw_min_f16x2(x, limit), limit | 0x80008000u);
+}
 
 //@ primitive fw_bf16x2: FW_INLINE
 // Pairs of BF16 values; each result is rounded once.

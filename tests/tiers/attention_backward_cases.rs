@@ -1,5 +1,7 @@
 //! Attention, backward: masks and lengths, groups of heads, heads of every size, layouts.
 
+mod fp8;
+
 use fusewright::graph::DataType::{BFloat16, Float, Half, Int32, Int64};
 use fusewright::graph::{
     AttentionBackward, Bernoulli, DataType, Dropout, Graph, Port, Scalar, ScoreMask, Tensor, TensorHandle,
@@ -7,6 +9,7 @@ use fusewright::graph::{
 
 use crate::attention_cases::Ragged;
 use crate::cases::{Case, push};
+use fp8::Scaling;
 
 /// What cases with the gradient of a bias are called.
 pub(crate) const BIAS_GRADIENT: &str = "bias_gradient";
@@ -15,6 +18,7 @@ pub(crate) const BIAS_GRADIENT: &str = "bias_gradient";
 pub(crate) fn backward_passes(cases: &mut Vec<Case>) {
     let mut add = |name: &str, backward: Backward| push(cases, format!("attention_bwd_{name}"), backward.graph());
     let of = Backward::new;
+    fp8::cases(|name, backward| add(&format!("fp8{name}"), backward));
     add("half", of([2, 2, 70, 90], [64, 64]));
     add("bf16", Backward { io: BFloat16, ..of([1, 3, 33, 65], [64, 64]) });
     add("one_element", of([1, 1, 1, 1], [8, 8]));
@@ -286,6 +290,8 @@ struct Backward {
     /// The gradient that is stored, if it is one alone.
     alone: Option<Port>,
     ragged: Ragged,
+    /// What scales it, in FP8.
+    scaling: Option<Scaling>,
 }
 
 impl Backward {
@@ -312,6 +318,7 @@ impl Backward {
             is_spread: false,
             alone: None,
             ragged: Ragged::Nothing,
+            scaling: None,
         }
     }
 
@@ -371,6 +378,13 @@ impl Backward {
             let slopes = Tensor::new("slopes").row_major([1, heads, 1, 1]).data_type(Float);
             inputs.push((Port::ALIBI_SLOPES, graph.tensor(slopes)));
         }
+        let scaling = self.scaling;
+        inputs.extend(scaling.iter().flat_map(|scaling| scaling.inputs(&mut graph)));
+        for (place, data_type) in
+            scaling.into_iter().flat_map(|scaling| [(1, scaling.keys), (4, scaling.of_output_gradient)])
+        {
+            graph.tensor_mut(inputs[place].1).data_type = data_type;
+        }
         let dump = Tensor::new("mask").row_major(self.shape).data_type(Float);
         let results = [
             (Port::DQ, [heads, queries, head]),
@@ -389,7 +403,11 @@ impl Backward {
         let backward = AttentionBackward { mask: self.mask, dropout, alibi: self.slopes == Slopes::OfFrontend };
         let dumps = self.keep.is_some() && self.alone.is_none();
         ports.extend(dumps.then_some(Port::RNG_DUMP));
+        ports.extend(scaling.iter().flat_map(|scaling| scaling.ports()));
         let mut gradients = graph.composite("backward", backward, &inputs, &ports);
+        if let Some(scaling) = scaling {
+            scaling.keep(&mut graph, &mut gradients);
+        }
         if let Some(id) = gradients.pop_if(|_| dumps) {
             *graph.set_output(id) = dump;
         }
@@ -406,7 +424,9 @@ impl Backward {
         let operands: Vec<TensorHandle> = inputs.iter().take(HEADS).map(|slot| slot.1).collect();
         for (&id, (port, extents)) in gradients.iter().zip(results) {
             *graph.set_output(id) = self.matrices(port.0, extents, self.pitch);
-            graph.tensor_mut(id).is_virtual = self.alone.is_some_and(|alone| alone != port);
+            let tensor = graph.tensor_mut(id);
+            tensor.is_virtual = self.alone.is_some_and(|alone| alone != port);
+            tensor.data_type = scaling.and_then(|scaling| scaling.results);
         }
         self.ragged.apply(&mut graph, &operands, &gradients[..results.len()]);
         graph

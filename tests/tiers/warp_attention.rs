@@ -71,7 +71,8 @@ const LARGE: (u32, u32) = (9, 0);
 
 /// Trials that run kernels.
 pub(crate) fn run(tier: &str, run: Run) -> Vec<Trial> {
-    let backward = named(|name| name.starts_with("attention_bwd_") && !name.contains(BIAS_GRADIENT));
+    let has_none = |name: &str| name.contains(BIAS_GRADIENT) || name.contains("_fp8");
+    let backward = named(|name| name.starts_with("attention_bwd_") && !has_none(name));
     let on_ampere = backward.map(|case| first(&format!("{tier}::{}", name_of(AMPERE)), case, AMPERE, run));
     let all = named(|name| RUN.contains(&name))
         .map(|case| configs(&format!("{tier}::some_configs"), case, SMALL, (SOME, run)));

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::gradients::{GradientRows, GradientText, factors_text, scale_text};
 use super::sequences::{Boxed, batch_offset, offset_lines, with_offsets};
-use super::{LINE, LINE_BYTES, LOG2E, SECTIONS, STEP, length_line, pack_function, registers};
+use super::{LINE, LINE_BYTES, LOG2E, SECTIONS, STEP, length_line, number, pack_function, registers};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
@@ -27,7 +27,8 @@ pub(in crate::codegen) struct RowsText {
     heads: i64,
     columns: i64,
     padded: i64,
-    storage: &'static str,
+    /// Types of O and dO.
+    storage: [&'static str; 2],
     output: String,
     output_offset: String,
     /// Where element `i` of a lane's eight lies behind the first.
@@ -42,6 +43,8 @@ pub(in crate::codegen) struct RowsText {
     stats_offset: String,
     log2e: String,
     scale: String,
+    /// What Δ is multiplied by, as a factor behind it.
+    factors: String,
     keeps_delta: bool,
     may_be_empty: bool,
     /// Lines that say where ragged sequences lie, and where rows beyond them are nowhere.
@@ -75,7 +78,7 @@ pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: 
         heads,
         columns: kernel.head,
         padded: kernel.padded,
-        storage: names::storage_type(graph.tensor(kernel.output).data_type),
+        storage: [kernel.output, kernel.gradient].map(|id| names::storage_type(graph.tensor(id).data_type)),
         output: pointer(kernel.output),
         output_offset: format!("{} + {}", offset(kernel.output), column(kernel.output, "8 * lane")),
         output_step: column(kernel.output, "i"),
@@ -87,7 +90,8 @@ pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: 
         stats: pointer(kernel.stats),
         stats_offset: offset(kernel.stats),
         log2e: names::float_literal(LOG2E),
-        scale: factors_text(graph, used, kernel.scale.into_iter().chain(kernel.factors.iter().copied())),
+        scale: factors_text(graph, used, kernel.scale.into_iter().chain(kernel.factors_of_left.iter().copied())),
+        factors: kernel.factors.iter().map(|&id| format!(" * {}", number(graph, used, id))).collect(),
         keeps_delta: kernel.keeps_delta,
         may_be_empty: kernel.may_be_empty,
         sequences: offset_lines(graph, [kernel.output, kernel.gradient, kernel.stats].into_iter()),
@@ -220,6 +224,10 @@ struct ConsumerText {
     members: i64,
     /// What the generator of dropout is told.
     dropout: Option<String>,
+    /// Lines that say what scales values in FP8.
+    scaling: Vec<String>,
+    /// Where the largest gradient of a warp's scores is kept.
+    kept: Option<String>,
     /// Whether steps know which of several heads their others are of.
     counts_members: bool,
     /// Accumulators of scores, and words of what they become.
@@ -248,7 +256,11 @@ struct StepText {
     other_line_count: u32,
     scores: u32,
     packed: u32,
-    pack: &'static str,
+    /// Word `i` of probabilities, and of gradients of scores.
+    p_word: String,
+    s_word: String,
+    /// What keeps the largest gradient of scores.
+    largest: Option<&'static str>,
     lengths: bool,
     barrier_ids: Vec<u32>,
     /// What is known of the query of `x[i]`.
@@ -347,7 +359,7 @@ impl Backward<'_, '_> {
         let mut at = 0;
         for ((boxed, head), size) in boxed.into_iter().zip(heads).zip(self.kernel.problem.extents.head) {
             for line in 0..head_lines(size) {
-                let (map, coordinates) = (format!("map{}", boxed.number), boxed.at(self.rows.graph, row, &head));
+                let (map, coordinates) = (format!("map{}", boxed.number), boxed.at(row, &head));
                 boxes.push(BoxText { at, map, element: line * LINE, coordinates });
                 at += rows * LINE_BYTES;
             }
@@ -412,6 +424,7 @@ impl Backward<'_, '_> {
         let unit = with_offsets(self.rows.unit(), self.rows.graph, problem.outputs.iter().map(|output| output.tensor));
         let scale = scale_text(self.rows.graph, self.rows.used, problem.scale);
         let dropout = self.rows.dropout_state()?;
+        let (scaling, kept) = (self.rows.scaling_lines(), self.rows.kept_line());
         let record = ConsumerText {
             units: self.units(),
             next: self.next(),
@@ -431,6 +444,8 @@ impl Backward<'_, '_> {
             padded: problem.padded,
             members: problem.members(),
             dropout,
+            scaling,
+            kept,
             counts_members: self.rows.counts_members(),
             scores: self.rows.scores(),
             packed: kernel.tile.others / 4,
@@ -451,6 +466,7 @@ impl Backward<'_, '_> {
         let drops = self.rows.drops(&self.rows.query_head())?;
         let biased = self.rows.biased(&self.rows.query_head())?;
         let [statistic, delta] = self.rows.facts();
+        let [p_word, s_word] = self.rows.operand_words(pack_function(problem.operand));
         let record = StepText {
             is_first,
             of_keys: problem.of_keys,
@@ -464,7 +480,9 @@ impl Backward<'_, '_> {
             other_line_count: head_lines(head) + head_lines(value_head),
             scores: self.rows.scores(),
             packed: others / 4,
-            pack: pack_function(problem.operand),
+            p_word,
+            s_word,
+            largest: self.rows.largest_line(),
             lengths: problem.band.lengths.is_some(),
             barrier_ids: (1..=kernel.tile.consumers).collect(),
             statistic,

@@ -40,10 +40,10 @@ pub(super) struct Read {
 
 impl GradientRows<'_, '_> {
     /// What scores are in powers of two: those that are scaled where something is added to them, or as they are multiplied.
-    pub(super) fn unit_of_scores(&self) -> String {
-        let log2e = names::float_literal(LOG2E);
+    pub(super) fn unit_of_scores(&mut self) -> String {
+        let (log2e, further) = (names::float_literal(LOG2E), self.further_factors());
         let is_scaled = self.problem.bias.is_some() || self.problem.slopes.is_some();
-        if is_scaled { log2e } else { format!("scale * {log2e}") }
+        if is_scaled { log2e } else { format!("scale * {log2e}{further}") }
     }
 
     /// Score `x[i]` of a head of Q with its bias, and leaning.

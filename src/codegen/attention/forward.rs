@@ -228,8 +228,8 @@ impl Forward<'_, '_> {
         });
         let q = boxed[0];
         let query_at = match problem.extents.packed {
-            1 => q.at(graph, "m0", "h"),
-            packed => format!("0, {}", q.at(graph, &format!("m0 / {packed}"), "h")),
+            1 => q.at("m0", "h"),
+            packed => format!("0, {}", q.at(&format!("m0 / {packed}"), "h")),
         };
         let boxed_values = if self.rows.is_fp8() { &boxed[..2] } else { &boxed[..] };
         let tables = problem.pages.into_iter().flatten().map(|pages| pages.table);
@@ -272,7 +272,7 @@ impl Forward<'_, '_> {
             head,
             at: match is_turned {
                 true => format!("0, {head}, b"),
-                false => boxed.at(graph, &format!("block * {keys}"), head),
+                false => boxed.at(&format!("block * {keys}"), head),
             },
             tiles_at: [layout.keys, layout.values][side],
             bytes: layout.tile_bytes[side],

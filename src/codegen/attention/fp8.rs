@@ -143,12 +143,29 @@ pub(super) fn largest_lines(problem: &AttentionProblem, is_known: bool) -> Optio
     )
 }
 
+/// How rows are scaled that a store has.
+#[derive(Clone, Copy)]
+pub(super) struct Scaled {
+    /// The variable with their largest magnitude.
+    pub(super) largest: Option<&'static str>,
+    /// Whether sums of earlier steps are in shared memory.
+    pub(super) adds_sums: bool,
+}
+
+impl Scaled {
+    /// That of O.
+    pub(super) fn of_forward(scaling: &ValueScaling) -> Self {
+        Self { largest: scaling.largest[1].map(|_| LARGEST[1]), adds_sums: true }
+    }
+}
+
 /// What `attention/output_fp8.cuh` reads.
 #[derive(Serialize)]
 struct OutputText {
     rows: String,
     columns: i64,
     largest: Option<&'static str>,
+    adds_sums: bool,
     pointer: String,
     offset: String,
     step: i64,
@@ -176,7 +193,7 @@ impl RowStore {
         &self,
         graph: &FinalizedGraph,
         used: &mut Used,
-        largest: Option<TensorId>,
+        Scaled { largest, adds_sums }: Scaled,
     ) -> Result<String, Error> {
         let tensor = graph.tensor(self.tensor);
         let fragments = value_columns(self.head) / 8;
@@ -201,7 +218,8 @@ impl RowStore {
         let record = OutputText {
             rows: self.rows.clone(),
             columns: self.head,
-            largest: largest.map(|_| LARGEST[1]),
+            largest,
+            adds_sums,
             pointer: names::pointer(graph, self.tensor),
             offset: self.row_offset.clone(),
             step: tensor.stride[3],

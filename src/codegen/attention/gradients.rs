@@ -23,8 +23,8 @@ pub(super) struct GradientRows<'a, 'u> {
 /// A gradient to memory, and the factor that its sums lack.
 #[derive(Serialize)]
 pub(super) struct GradientText {
-    factor: &'static str,
-    store: String,
+    pub(super) factor: String,
+    pub(super) store: String,
 }
 
 /// Lines of a step that drop.
@@ -222,7 +222,7 @@ impl GradientRows<'_, '_> {
         self.problem.members() > 1 && (dropout.is_some() || bias.is_some() || slopes.is_some())
     }
 
-    fn output(&mut self, output: &BackwardOutput, first: u32, clears: bool) -> Result<String, Error> {
+    fn output(&mut self, output: &BackwardOutput, first: u32, clears: bool) -> Result<GradientText, Error> {
         let (problem, tensor) = (self.problem, output.tensor);
         let stride = &self.graph.tensor(tensor).stride;
         let store = RowStore {
@@ -240,7 +240,12 @@ impl GradientRows<'_, '_> {
             operand: problem.operand,
             clears,
         };
-        store.text(self.graph, self.used)
+        if problem.scaling.is_some() {
+            return self.scaled_output(&store, output);
+        }
+        let has_factor = self.drawing().is_some() && output.is_of_values;
+        let factor = if has_factor { "drop_scale" } else { "1.0f" };
+        Ok(GradientText { factor: factor.to_owned(), store: store.text(self.graph, self.used)? })
     }
 
     /// Accumulators of each result, from the first on, and the factor that its sums lack: gradients of scores are scaled before they are rounded.
@@ -249,9 +254,7 @@ impl GradientRows<'_, '_> {
         let mut first = problem.first_sum(self.others);
         let mut outputs = Vec::new();
         for output in &problem.outputs {
-            let has_factor = self.drawing().is_some() && output.is_of_values;
-            let factor = if has_factor { "drop_scale" } else { "1.0f" };
-            outputs.push(GradientText { factor, store: self.output(output, first, clears)? });
+            outputs.push(self.output(output, first, clears)?);
             first += output.registers();
         }
         Ok(outputs)
@@ -265,7 +268,11 @@ impl GradientRows<'_, '_> {
 
     /// The factor of gradients of probabilities.
     pub(super) fn factor(&self) -> &'static str {
-        if self.drawing().is_some() { "scale * drop_scale" } else { "scale" }
+        match (&self.problem.scaling, self.drawing()) {
+            (Some(_), _) => "of_differences",
+            (None, Some(_)) => "scale * drop_scale",
+            (None, None) => "scale",
+        }
     }
 
     /// What is known of the query of `x[i]`: its statistic and Δ, of columns or of rows.

@@ -8,6 +8,7 @@ mod dropout;
 mod forward;
 mod fp8;
 mod gradients;
+mod gradients_fp8;
 mod loads;
 mod output;
 mod scores;
@@ -21,6 +22,7 @@ pub(super) use combination::combination;
 pub(super) use dropout::mask as dropout_mask;
 pub(super) use forward::forward;
 pub(super) use fp8::turned_values;
+pub(super) use gradients_fp8::half_rows;
 pub(super) use warp::forward as warp_forward;
 pub(super) use warp_backward::backward as warp_backward;
 

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::fp8::Scaled;
 use super::output::RowStore;
 use super::sequences::{batch_offset, is_ragged};
 use super::{LN2, LOG2E, combination, dropout, edge_text, existing_rows, fp8, length_lines, number, spread_offset};
@@ -482,7 +483,7 @@ impl ScoreRows<'_, '_> {
             clears,
         };
         if self.is_fp8() {
-            return store.scaled_text(self.graph, self.used, problem.scaling.largest[1]);
+            return store.scaled_text(self.graph, self.used, Scaled::of_forward(&problem.scaling));
         }
         store.text(self.graph, self.used)
     }

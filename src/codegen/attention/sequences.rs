@@ -39,8 +39,8 @@ pub(super) struct Boxed<'a> {
 
 impl Boxed<'_> {
     /// Coordinates of the box from a row on, of a head.
-    pub(super) fn at(&self, graph: &FinalizedGraph, row: &str, head: &str) -> String {
-        match is_ragged(graph, self.map.tensor) {
+    pub(super) fn at(&self, row: &str, head: &str) -> String {
+        match self.map.lead > 0 {
             true => format!("before{0} + {row}, {head}, end{0}", self.number),
             false => format!("{row}, {head}, b"),
         }
@@ -49,7 +49,9 @@ impl Boxed<'_> {
     /// The lines that say which rows of a ragged tensor's map are a sequence's, and where it ends, in units of 16 bytes.
     pub(super) fn lines(&self, graph: &FinalizedGraph) -> Vec<String> {
         let Boxed { number, map, length } = *self;
-        let (Some(start), row_bytes) = (start(graph, map.tensor), self.row_bytes()) else { return Vec::new() };
+        // of rows in the workspace a map is not of a ragged tensor, whatever they were made of
+        let start = start(graph, map.tensor).filter(|_| map.lead > 0);
+        let (Some(start), row_bytes) = (start, self.row_bytes()) else { return Vec::new() };
         let (rows, element) = (map.lead / row_bytes, map.element.bytes());
         vec![
             format!("const int before{number} = {rows} - {length};"),

@@ -1,6 +1,9 @@
 //! The backward pass of an attention: one operation that carries its definition ([`AttentionBackward`]).
 
-use super::{ALIGNMENT, LEFT, RIGHT, SAID_BY_PORTS, SCALE_VALUE, alibi, dropout, mask, obstacle_of, scale, turn};
+use super::{
+    ALIGNMENT, FP8_BACKWARD, LEFT, RIGHT, SAID_BY_PORTS, SCALE_VALUE, alibi, dropout, mask, obstacle_of, scale, turn,
+};
+use crate::graph::backward_scaling::{FACTORS, LARGEST};
 use crate::graph::draft::Draft;
 use crate::graph::{AttentionBackward, Composite, Dropout, Malformed, Operation, OperationId, Port};
 
@@ -36,6 +39,10 @@ pub(super) fn obstacle(draft: &Draft, id: OperationId, operation: &Operation) ->
     } else {
         inputs.extend(dropout::MASK);
     }
+    if operation.tag() == FP8_BACKWARD {
+        inputs.extend(FACTORS);
+        outputs.extend(LARGEST);
+    }
     obstacle_of(draft, id, operation, [&inputs, &outputs], &keys)
 }
 
@@ -52,6 +59,7 @@ pub(super) fn operation(draft: &mut Draft, id: OperationId, node: &Operation) ->
     let has_sink = node.output(Port::DSINK_TOKEN).is_some();
     let is_read =
         |port: Port| INPUTS.contains(&port) && port != Port::ATTN_SCALE && (has_sink || port != Port::SINK_TOKEN);
+    let factors = FACTORS.into_iter().filter_map(|port| Some((port, node.input(port)?)));
     let given = node.inputs.iter().filter(|slot| is_read(slot.0)).copied();
     let mut inputs: Vec<_> = given.chain(scale.map(|scale| (Port::ATTN_SCALE, scale))).collect();
     inputs.sort_by_key(|slot| INPUTS.iter().position(|port| *port == slot.0));
@@ -62,8 +70,10 @@ pub(super) fn operation(draft: &mut Draft, id: OperationId, node: &Operation) ->
         inputs.extend(dropping.inputs);
         Dropout { kept: dropping.kept }
     });
+    inputs.extend(factors);
     let mut outputs = node.outputs.clone();
-    outputs.sort_by_key(|slot| OUTPUTS.iter().position(|port| *port == slot.0).unwrap_or(OUTPUTS.len()));
+    let order = || OUTPUTS.into_iter().chain([Port::RNG_DUMP]).chain(LARGEST);
+    outputs.sort_by_key(|slot| order().position(|port| port == slot.0));
     let backward = AttentionBackward { mask: mask(node, &scores), dropout, alibi: alibi::is_set(node) };
     Ok(Operation {
         attributes: crate::graph::Attributes::Composite(Composite::AttentionBackward(backward)),

@@ -68,6 +68,7 @@ const RAGGED: [Port; 13] = [
 const FORWARD: &str = "SDPA";
 const FP8_FORWARD: &str = "SDPA_FP8_FWD";
 const BACKWARD: &str = "SDPA_BWD";
+const FP8_BACKWARD: &str = "SDPA_FP8_BWD";
 
 /// Attributes that say how a node came about, or repeat what its ports say.
 const SAID_BY_PORTS: [&str; 7] = [
@@ -87,7 +88,7 @@ pub(super) fn lower(draft: &mut Draft) -> Result<bool, Malformed> {
     let mut replaced = Vec::new();
     for id in nodes {
         let operation = draft.operations[id.index()].clone();
-        let is_backward = operation.tag() == BACKWARD;
+        let is_backward = [BACKWARD, FP8_BACKWARD].contains(&operation.tag());
         let obstacle = if is_backward { backward::obstacle } else { obstacle };
         match obstacle(draft, id, &operation) {
             Some(obstacle) => {
@@ -111,7 +112,7 @@ pub(super) fn lower(draft: &mut Draft) -> Result<bool, Malformed> {
 /// The attributes of a node of either pass that computes in floats.
 fn node(draft: &Draft, id: OperationId) -> Option<&Other> {
     match &draft.operations[id.index()].attributes {
-        Attributes::Other(other) if [FORWARD, FP8_FORWARD, BACKWARD].contains(&other.tag) => Some(other),
+        Attributes::Other(other) if [FORWARD, FP8_FORWARD, BACKWARD, FP8_BACKWARD].contains(&other.tag) => Some(other),
         _ => None,
     }
 }

@@ -3,6 +3,7 @@
 use super::attention::{AttentionExtents, Band, RowStores, columns as value_columns, lines as head_lines};
 use super::attention_bias::{HeadSlopes, ScoreTensor};
 use super::dropout::BackwardDropout;
+use super::gradient_scaling::{BackwardScaling, GradientFactors};
 use crate::graph::TensorId;
 use crate::kernel::{MmaType, REGISTERS, TensorMap, WARPGROUP, WGMMA_ROWS};
 
@@ -27,6 +28,8 @@ pub struct AttentionRowsKernel {
     /// Factor of scores.
     pub scale: Option<TensorId>,
     /// What Δ is multiplied by beside it, for gradients of probabilities that a mask leaves.
+    pub factors_of_left: Vec<TensorId>,
+    /// Numbers that Δ is multiplied by.
     pub factors: Vec<TensorId>,
     /// Whether a third region has Δ alone, for the gradients of sinks and of a bias.
     pub keeps_delta: bool,
@@ -45,8 +48,8 @@ impl AttentionRowsKernel {
     /// Tensors that are read.
     pub fn reads(&self) -> impl Iterator<Item = TensorId> + use<'_> {
         let tensors = [self.output, self.gradient, self.stats].into_iter().chain(self.scale);
-        let tensors = tensors.chain(self.factors.iter().copied());
-        tensors.chain(self.lengths).chain(self.offsets.iter().copied())
+        let tensors = tensors.chain(self.factors_of_left.iter().copied());
+        tensors.chain(self.lengths).chain(self.offsets.iter().copied()).chain(self.factors.iter().copied())
     }
 
     /// Lanes of a row: each has eight elements.
@@ -116,6 +119,8 @@ pub struct BackwardProblem {
     pub bias: Option<ScoreTensor>,
     /// By what they lean.
     pub slopes: Option<HeadSlopes>,
+    /// What scales them, of heads in FP8.
+    pub scaling: Option<BackwardScaling>,
     /// Floats of a head in the workspace.
     pub padded: i64,
     /// Heads whose others should stay in L2 together.
@@ -133,6 +138,8 @@ pub struct BackwardOutput {
     pub is_of_values: bool,
     /// How rows are stored.
     pub stores: RowStores,
+    /// What scales them.
+    pub factors: GradientFactors,
 }
 
 impl BackwardOutput {
@@ -269,6 +276,12 @@ impl BackwardProblem {
         (self.of_keys && self.extents.groups()[other] % self.members() != 0).then_some(other)
     }
 
+    /// Where largest magnitudes are kept.
+    fn kept(&self) -> impl Iterator<Item = TensorId> {
+        let of_outputs = self.outputs.iter().filter_map(|it| it.factors.largest);
+        of_outputs.chain(self.scaling.iter().filter_map(|scaling| scaling.largest))
+    }
+
     /// Tensors that are read and written through pointers, beside Q, K, V and dO.
     pub fn touched(&self) -> (Vec<TensorId>, Vec<TensorId>) {
         let edges = [self.band.left, self.band.right].into_iter().flatten().filter_map(|edge| edge.more);
@@ -283,8 +296,10 @@ impl BackwardProblem {
                 .chain(dropped)
                 .chain(self.bias.map(|bias| bias.tensor))
                 .chain(self.slopes.and_then(HeadSlopes::given))
+                .chain(self.scaling.iter().flat_map(BackwardScaling::reads))
+                .chain(self.outputs.iter().flat_map(|it| it.factors.reads()))
                 .collect(),
-            self.outputs.iter().map(|it| it.tensor).collect(),
+            self.outputs.iter().map(|it| it.tensor).chain(self.kept()).collect(),
         )
     }
 }

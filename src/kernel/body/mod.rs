@@ -11,6 +11,7 @@ mod copy;
 mod depthwise;
 mod dropout;
 mod gemm;
+mod gradient_scaling;
 mod inside;
 mod moments;
 mod pointwise;
@@ -37,6 +38,7 @@ pub use copy::{CopyAxis, CopyKernel, UnfoldKernel, UnfoldedAxis};
 pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, Strip, TapAxis};
 pub use dropout::{BackwardDropout, DropoutMaskKernel, Dropping, ForwardDropout, MaskedDropping};
 pub use gemm::{Epilogue, FusedEpilogue, GemmKernel, PartialReduction, Tuning};
+pub use gradient_scaling::{BackwardScaling, GradientFactors, HalfRows, HalfRowsKernel};
 pub use inside::{Inside, OperandsBefore, Telling};
 pub use moments::{CombineMomentsKernel, MomentsKernel, Parts};
 pub use pointwise::{CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel};
@@ -92,6 +94,8 @@ pub enum Body {
     AttentionCombination(Box<AttentionCombinationKernel>),
     /// Values of an attention with keys side by side.
     TurnedValues(TurnedValuesKernel),
+    /// Heads in FP8 as FP16.
+    HalfRows(HalfRowsKernel),
     /// What the backward pass of an attention knows of each query.
     AttentionRows(AttentionRowsKernel),
     /// Gradients of sinks.
@@ -132,6 +136,7 @@ impl Body {
             Self::AttentionCombination(kernel) => kernel.touched(),
             Self::WarpAttention(kernel) => kernel.touched(),
             Self::TurnedValues(kernel) => kernel.touched(),
+            Self::HalfRows(kernel) => kernel.touched(),
             Self::AttentionRows(kernel) => (kernel.reads().collect(), Vec::new()),
             Self::AttentionSinks(kernel) => {
                 ([kernel.sink].into_iter().chain(kernel.lengths).collect(), vec![kernel.result])

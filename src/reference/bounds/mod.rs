@@ -127,9 +127,19 @@ fn scaled(graph: &FinalizedGraph, id: TensorId) -> impl Iterator<Item = TensorId
     readers.filter(is_scaled).filter_map(Operation::result)
 }
 
-/// Values that definitions round before they are multiplied: implementations may round them where they differ by a factor.
+/// Values that definitions round before they are multiplied, as they are or transposed: implementations may round them where they differ by a
+/// factor, or to more bits.
 fn rounded_in_definitions(expanded: &FinalizedGraph, own: usize) -> impl Iterator<Item = TensorId> + '_ {
-    let is_rounded = |id: &TensorId| matches!(expanded.tensor(*id).data_type, DataType::Half | DataType::BFloat16);
+    let producer = |id: TensorId| expanded.producer(id).map(|id| expanded.operation(id));
+    let rounds =
+        move |id: TensorId| producer(id).is_some_and(|it| it.pointwise_mode() == Some(PointwiseMode::Identity));
+    let is_narrow =
+        |data_type: DataType| matches!(data_type, DataType::Half | DataType::BFloat16) || data_type.is_fp8();
+    let is_rounded = move |&id: &TensorId| {
+        let transposed = producer(id).filter(|it| matches!(it.attributes, Attributes::Transpose));
+        is_narrow(expanded.tensor(id).data_type)
+            && (rounds(id) || transposed.and_then(|it| it.input(Port::X)).is_some_and(rounds))
+    };
     expanded.tensor_ids().skip(own).filter(is_rounded)
 }
 

@@ -7,7 +7,7 @@ pub(super) mod boxes;
 mod model;
 mod pages;
 pub(super) mod plan;
-mod scaling;
+pub(super) mod scaling;
 
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};

@@ -35,27 +35,38 @@ pub(super) fn of(graph: &FinalizedGraph, attention: &Attention, operand: MmaType
     let largest = scaling.amax.map(|amax| amax.map(|id| kept(graph, id)).transpose());
     let [of_probabilities, of_output] = largest;
     let scaling = ValueScaling { factors, last_factors, largest: [of_probabilities?, of_output?] };
-    let strange = scaling.reads().find(|&id| !is_number(graph, id));
-    match strange {
-        Some(id) => Err(format!("tensor {}: factors are FLOAT, HALF or BFLOAT16", graph.describe_tensor(id))),
-        None => Ok(scaling),
-    }
+    scaling.reads().try_for_each(|id| is_number(graph, id))?;
+    Ok(scaling)
 }
 
 /// Where an operation keeps a largest magnitude.
 fn kept(graph: &FinalizedGraph, id: OperationId) -> Result<TensorId, String> {
     let result = graph.operation(id).result().ok_or("a reduction has no result")?;
-    let tensor = graph.tensor(result);
+    is_kept(graph, result)?;
+    Ok(result)
+}
+
+/// Whether a largest magnitude is kept in a tensor.
+///
+/// # Errors
+/// Why it is not, as a sentence.
+pub(in crate::engine::engines) fn is_kept(graph: &FinalizedGraph, id: TensorId) -> Result<(), String> {
+    let tensor = graph.tensor(id);
     match tensor.data_type == DataType::Float && !tensor.is_virtual {
-        true => Ok(result),
-        false => {
-            Err(format!("tensor {}: largest magnitudes are kept in FLOAT, in memory", graph.describe_tensor(result)))
-        }
+        true => Ok(()),
+        false => Err(format!("tensor {}: largest magnitudes are kept in FLOAT, in memory", graph.describe_tensor(id))),
     }
 }
 
-fn is_number(graph: &FinalizedGraph, id: TensorId) -> bool {
-    matches!(graph.tensor(id).data_type, DataType::Float | DataType::Half | DataType::BFloat16)
+/// Whether kernels multiply by a number.
+///
+/// # Errors
+/// Why they do not, as a sentence.
+pub(in crate::engine::engines) fn is_number(graph: &FinalizedGraph, id: TensorId) -> Result<(), String> {
+    match graph.tensor(id).data_type {
+        DataType::Float | DataType::Half | DataType::BFloat16 => Ok(()),
+        _ => Err(format!("tensor {}: factors are FLOAT, HALF or BFLOAT16", graph.describe_tensor(id))),
+    }
 }
 
 impl Plan {

@@ -7,6 +7,7 @@
 mod bias;
 mod model;
 pub(super) mod plan;
+pub(super) mod scaling;
 
 use super::attention::plan::push_mask;
 use crate::device::Device;
@@ -18,7 +19,10 @@ use crate::error::Reason;
 use crate::fusion::attention_backward;
 use crate::graph::FinalizedGraph;
 use crate::kernel::{AttentionBackwardKernel, BackwardOutput, BackwardTile, Body, Kernel, Parameter, WGMMA_ROWS};
-use crate::support::attention_records::{FAB_DO_LAYOUT, FAF_SCALE_TYPE, FAF_STATS_LAYOUT};
+use crate::support::attention_records::{
+    F8B_DO_D, F8B_DO_LAYOUT, F8B_DO_STRIDE, F8B_DQKV_D, F8B_DQKV_STRIDE, F8B_DQKV_TYPE, F8B_PRE, F8B_SCALES,
+    F8F_FACTORS, F8F_O, F8F_STATS, F8F_STRIDES, F8F_TYPE, FAB_DO_LAYOUT, FAF_SCALE_TYPE, FAF_STATS_LAYOUT,
+};
 use crate::support::{Rule, Supported};
 use plan::Plan;
 
@@ -29,7 +33,24 @@ pub(super) struct WarpgroupAttentionBackward;
 const NAME: &str = "warpgroup_attention_backward";
 
 /// Statistics and dO have strides of their own, and a number any type.
-static RELAXED: &[&Rule] = &[&FAF_STATS_LAYOUT, &FAF_SCALE_TYPE, &FAB_DO_LAYOUT];
+static RELAXED: &[&Rule] = &[
+    &FAF_STATS_LAYOUT,
+    &FAF_SCALE_TYPE,
+    &FAB_DO_LAYOUT,
+    &F8B_PRE,
+    &F8B_SCALES,
+    &F8B_DQKV_TYPE,
+    &F8B_DQKV_D,
+    &F8B_DQKV_STRIDE,
+    &F8B_DO_D,
+    &F8B_DO_STRIDE,
+    &F8B_DO_LAYOUT,
+    &F8F_TYPE,
+    &F8F_STRIDES,
+    &F8F_STATS,
+    &F8F_O,
+    &F8F_FACTORS,
+];
 
 impl Engine for WarpgroupAttentionBackward {
     fn id(&self) -> i64 {
@@ -41,7 +62,7 @@ impl Engine for WarpgroupAttentionBackward {
     }
 
     fn summary(&self) -> &'static str {
-        "gradients of an attention on Hopper by TMA and wgmma: 16-bit heads up to 256 elements, the same bits in every run"
+        "gradients of an attention on Hopper by TMA and wgmma: heads of 16 bits, and of FP8, up to 256 elements, the same bits in every run"
     }
 
     fn relaxes(&self) -> &'static [&'static Rule] {
@@ -174,12 +195,13 @@ impl Offer for Offered {
         let plan = &self.plan;
         let passes = self.passes(&config.fields(FIELDS), device).unwrap_or_default();
         let mut builder = KernelBuilder::new(&plan.graph, config);
+        let halves = plan.push_half_rows(&mut builder);
         let regions = plan.push_rows(&mut builder, STEPS[0]);
         if let [statistics, _, delta] = regions[..] {
             self.push_bias(&mut builder, [statistics, delta], device);
         }
         for pass in passes {
-            self.push(&mut builder, pass, &regions[..2], device);
+            self.push(&mut builder, pass, (&regions[..2], halves), device);
         }
         plan.mask.iter().for_each(|mask| push_mask(&mut builder, &plan.graph, mask));
         builder.finish()
@@ -204,7 +226,14 @@ impl Offered {
         builder.push("attention_bias", shape, parameters, Body::AttentionBias(Box::new(kernel)));
     }
 
-    fn push(&self, builder: &mut KernelBuilder, pass: Pass, regions: &[Parameter], device: &Device) {
+    /// A pass with the regions of what is known of queries, and of heads as FP16.
+    fn push(
+        &self,
+        builder: &mut KernelBuilder,
+        pass: Pass,
+        (regions, halves): (&[Parameter], Option<[u64; 4]>),
+        device: &Device,
+    ) {
         let plan = &self.plan;
         let Pass { of_keys, tile, outputs } = pass;
         let kernel = AttentionBackwardKernel {
@@ -220,7 +249,10 @@ impl Offered {
             shared_bytes: kernel.layout().bytes,
         };
         let (reads, stores) = kernel.problem.touched();
-        let maps = kernel.maps.iter().map(|&map| Parameter::TensorMap(map));
+        let maps = kernel.maps.iter().zip(Plan::places(of_keys)).map(|(&map, place)| match halves {
+            Some(offsets) => Parameter::IntermediateMap { map, offset: offsets[place] },
+            None => Parameter::TensorMap(map),
+        });
         let others = program_parameters(reads.into_iter(), &stores, |id| plan.is_scalar(id));
         let parameters = maps.chain(others).chain(regions.iter().copied()).collect();
         let name = if of_keys { "attention_backward_keys" } else { "attention_backward_queries" };

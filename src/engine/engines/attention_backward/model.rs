@@ -85,7 +85,11 @@ pub(super) fn estimate(
     let memory = Floor::of(&plan.graph).seconds(device, None);
     let at_once =
         vec![Term { bound: Bound::Memory, time: memory }, Term { bound: Bound::MatrixRate, time: arithmetic / CLOCK }];
-    let launches = (passes.len() + 1 + usize::from(of_bias.is_some())) as f64;
-    let on_top = vec![Term { bound: Bound::Fill, time: launches * CLOCKS_OF_LAUNCH / CLOCK }];
+    let halves = plan.half_bytes();
+    let launches = (passes.len() + 1 + usize::from(of_bias.is_some()) + usize::from(halves > 0)) as f64;
+    let mut on_top = vec![Term { bound: Bound::Fill, time: launches * CLOCKS_OF_LAUNCH / CLOCK }];
+    if halves > 0 {
+        on_top.push(Term { bound: Bound::Memory, time: halves as f64 / device.bytes_per_second });
+    }
     Estimate { at_once, on_top, waves: None }
 }

@@ -7,7 +7,7 @@ use super::super::attention::plan::{
     are_counted, are_heads, band_of, drawing_registers, dropping_of, has_rows, mask_of, multiplied_type,
     of_another_type, row_stores,
 };
-use super::bias;
+use super::{bias, scaling};
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::engine::lowering::{outputs_are_taken, program_parameters};
 use crate::fusion::{Fusion, Stage};
@@ -41,9 +41,14 @@ pub(in crate::engine::engines) struct Plan {
     pub(in crate::engine::engines) bias_gradient: Option<TensorId>,
     /// By what scores lean.
     pub(in crate::engine::engines) slopes: Option<HeadSlopes>,
+    /// What scales heads in FP8.
+    pub(in crate::engine::engines) scaling: Option<scaling::Scaling>,
     /// Where what is kept is stored.
     pub(in crate::engine::engines) mask: Option<DropoutMaskKernel>,
 }
+
+/// Registers of a thread for what scales values in FP8, and for a largest magnitude.
+const OF_SCALING: u32 = 8;
 
 /// Floats that a head has in the workspace beyond its queries are a multiple of this.
 const PADDING: i64 = 32;
@@ -60,8 +65,8 @@ impl Plan {
         if plan.operand == MmaType::Tf32 {
             return Err(format!("no instruction for heads of {}", graph.tensor(q).data_type));
         }
-        let first = graph.tensor(q).data_type;
-        if let Some(id) = plan.results().find(|&id| graph.tensor(id).data_type != first) {
+        let (first, is_fp8) = (graph.tensor(q).data_type, plan.operand == MmaType::Fp8);
+        if let Some(id) = plan.results().filter(|_| !is_fp8).find(|&id| graph.tensor(id).data_type != first) {
             return Err(of_another_type(graph, id, first));
         }
         if !plan.have_same_heads() {
@@ -71,6 +76,10 @@ impl Plan {
             ));
         }
         are_heads(plan.extents)?;
+        if is_fp8 {
+            plan.is_taken_in_fp8()?;
+            return Ok(plan);
+        }
         for id in [q, k, v, gradient] {
             is_boxed(graph, id, 3)?;
         }
@@ -120,18 +129,23 @@ impl Plan {
         let result = |port| operation.output(port).filter(|&id| !graph.tensor(id).is_virtual);
         let results = [Port::DQ, Port::DV, Port::DK].map(result).into_iter().flatten();
         let operand = operand_type(graph, operands)?;
-        for id in results.clone() {
+        for id in results.clone().filter(|&id| operand != MmaType::Fp8 || !graph.tensor(id).data_type.is_fp8()) {
             multiplied_type(graph.tensor(id).data_type)
                 .map_err(|_| of_another_type(graph, id, graph.tensor(operands[0]).data_type))?;
         }
         results.chain(operands).try_for_each(|id| are_offsets(graph, id))?;
         let stored = |port, head| {
-            let tensor = result(port)?;
-            let stores = row_stores(graph, tensor, operand);
-            Some(BackwardOutput { tensor, head, is_of_values: port == Port::DV, stores })
+            let factors = scaling::factors(graph, operation, port)?;
+            Ok::<_, String>(result(port).map(|tensor| BackwardOutput {
+                tensor,
+                head,
+                is_of_values: port == Port::DV,
+                stores: row_stores(graph, tensor, operand),
+                factors,
+            }))
         };
-        let of_queries = stored(Port::DQ, head);
-        let of_keys: Vec<_> = [stored(Port::DV, value_head), stored(Port::DK, head)].into_iter().flatten().collect();
+        let of_queries = stored(Port::DQ, head)?;
+        let of_keys: Vec<_> = [stored(Port::DV, value_head)?, stored(Port::DK, head)?].into_iter().flatten().collect();
         let (stats, scale) = (input(Port::STATS)?, operation.input(Port::ATTN_SCALE));
         are_statistics(graph, stats)?;
         if let Some(id) = scale.filter(|&id| graph.tensor(id).dim.iter().any(|&extent| extent != 1)) {
@@ -165,6 +179,7 @@ impl Plan {
             bias,
             bias_gradient,
             slopes,
+            scaling: scaling::of(graph, operation, operand)?,
             mask,
         })
     }
@@ -190,7 +205,8 @@ impl Plan {
         let masked = self.dropout.and_then(|dropout| dropout.masked()).map(|masked| masked.mask);
         let read = self.bias.into_iter().chain(masked).map(|read| read.registers(others / 2, are_keys));
         let of_slopes = if self.slopes.is_some() { LEANING } else { 0 };
-        read.sum::<u32>() + of_slopes + self.drawing_registers()
+        let of_scaling = self.scaling.as_ref().map_or(0, |_| OF_SCALING);
+        read.sum::<u32>() + of_slopes + of_scaling + self.drawing_registers()
     }
 
     /// Registers of a thread for what it draws.
@@ -210,10 +226,11 @@ impl Plan {
             extents: [self.extents.batches, self.extents.heads, self.extents.queries],
             head: self.extents.head[1],
             padded: self.padded(),
-            loads_vectors: self.operand.bytes() == 2
+            loads_vectors: self.operand.bytes() <= 2
                 && [output, gradient].into_iter().all(|id| has_vectors(self.graph.tensor(id))),
             scale: self.scale,
-            factors: self.dropout.map_or(Vec::new(), |dropout| dropout.factors_of_delta()),
+            factors: self.scaling.iter().flat_map(|scaling| scaling.deltas.iter().copied()).collect(),
+            factors_of_left: self.dropout.map_or(Vec::new(), |dropout| dropout.factors_of_delta()),
             keeps_delta: self.keeps_delta(),
             may_be_empty: self.bias.is_some(),
             lengths: self.band.lengths.map(|[queries, _]| queries).filter(|_| !offsets.is_empty()),
@@ -239,13 +256,14 @@ impl Plan {
             of_keys,
             outputs,
             scale: self.scale,
-            operand: self.operand,
+            operand: self.multiplied(),
             extents: self.extents,
             band: self.band,
             offsets: self.offsets.clone(),
             dropout: self.dropout,
             bias: self.bias,
             slopes: self.slopes,
+            scaling: self.pass_scaling(of_keys),
             padded: self.padded(),
             section: self.section(of_keys, held_by_l2),
         }
@@ -259,7 +277,7 @@ impl Plan {
             true => [extents.queries * group, extents.batches * extents.key_heads[0], 1],
             false => [extents.keys, extents.batches * extents.heads, group],
         };
-        let bytes = others * (extents.head[0] + extents.head[1]) * i64::from(self.operand.bytes());
+        let bytes = others * (extents.head[0] + extents.head[1]) * i64::from(self.multiplied().bytes());
         let held = (held_by_l2 / bytes.max(1)).max(1);
         let power = 1 << (i64::BITS - 1 - held.leading_zeros());
         (power * shared).min(heads)
@@ -329,10 +347,17 @@ impl Plan {
     /// Boxes of a pass: of own rows, and of the others.
     pub(in crate::engine::engines) fn maps(&self, of_keys: bool, tile: BackwardTile) -> [TensorMap; 4] {
         let [q, k, v, _, gradient] = self.operands;
-        let map = |id: TensorId, rows: u32| boxes(&self.graph, id, [3, 2], rows);
-        let (own, other) = if of_keys { ([k, v], [q, gradient]) } else { ([q, gradient], [k, v]) };
-        let [[a, b], [c, d]] = [own.map(|id| map(id, tile.rows())), other.map(|id| map(id, tile.others))];
-        [a, b, c, d]
+        let map = |place: usize, rows: u32| match self.operand {
+            MmaType::Fp8 => self.half_map(place, rows),
+            _ => boxes(&self.graph, [q, k, v, gradient][place], [3, 2], rows),
+        };
+        let [a, b, c, d] = Self::places(of_keys);
+        [map(a, tile.rows()), map(b, tile.rows()), map(c, tile.others), map(d, tile.others)]
+    }
+
+    /// Which of Q, K, V and dO have own rows, and which the others.
+    pub(super) fn places(of_keys: bool) -> [usize; 4] {
+        if of_keys { [1, 2, 0, 3] } else { [0, 3, 1, 2] }
     }
 }
 
@@ -386,9 +411,12 @@ fn only_backward(fusion: &Fusion) -> Result<(), String> {
     Ok(())
 }
 
-/// The type of all heads that are read.
+/// The type of all heads that are read; in FP8 each may be of its own.
 fn operand_type(graph: &FinalizedGraph, heads: [TensorId; 5]) -> Result<MmaType, String> {
     let first = graph.tensor(heads[0]).data_type;
+    if heads.into_iter().all(|id| graph.tensor(id).data_type.is_fp8()) {
+        return Ok(MmaType::Fp8);
+    }
     let operand = multiplied_type(first)?;
     match heads.into_iter().find(|&id| graph.tensor(id).data_type != first) {
         Some(id) => Err(of_another_type(graph, id, first)),

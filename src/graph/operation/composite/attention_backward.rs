@@ -11,10 +11,14 @@
 //! or a mask that is given (AT-O14). `Δ` is that of the O that is left; where `DROPOUT_SCALE_INV` is given, Δ is multiplied by it and by the
 //! factor, whose product is 1.
 //!
+//! In FP8, what is multiplied is scaled, and largest magnitudes are kept ([`scaling`]).
+//!
 //! Scores are those of the forward pass: scaled, biased, leaning by the slope of their head (AT-O7), masked as [`ScoreMask`] says. `P` and `dS` are rounded to the type of Q before they
 //! are multiplied (AT-N1). Heads of Q that share one of K, or of V, add up (AT-O2). Rows that are masked, or beyond their sequence, have
 //! gradients of 0 and no share in others (AT-O30 … O33); what lies in them may be NaN (AT-O36). Where a bias makes all scores of a row −∞, so is
 //! its statistic, and it has no probabilities (AT-U7).
+
+pub(crate) mod scaling;
 
 use serde_json::Value;
 
@@ -55,6 +59,28 @@ impl AttentionBackward {
         Port::DROPOUT_MASK,
         Port::DROPOUT_SCALE,
         Port::DROPOUT_SCALE_INV,
+        Port::DESCALE_Q,
+        Port::DESCALE_K,
+        Port::DESCALE_V,
+        Port::DESCALE_O,
+        Port::DESCALE_DO,
+        Port::DESCALE_S,
+        Port::DESCALE_DP,
+        Port::SCALE_S,
+        Port::SCALE_DP,
+        Port::SCALE_DQ,
+        Port::SCALE_DK,
+        Port::SCALE_DV,
+    ];
+
+    const RESULTS: &[Port] = &[
+        Port::ATTENTION_DBIAS,
+        Port::DSINK_TOKEN,
+        Port::RNG_DUMP,
+        Port::AMAX_DQ,
+        Port::AMAX_DK,
+        Port::AMAX_DV,
+        Port::AMAX_DP,
     ];
 
     pub(super) fn read(tag: &str, attributes: &KeptAttributes) -> Option<Self> {
@@ -74,7 +100,7 @@ impl Definition for AttentionBackward {
     fn ports(&self) -> Ports {
         (
             [&[Port::Q, Port::K, Port::V, Port::O, Port::DO, Port::STATS], Self::OPTIONAL],
-            [&[Port::DQ, Port::DK, Port::DV], &[Port::ATTENTION_DBIAS, Port::DSINK_TOKEN, Port::RNG_DUMP]],
+            [&[Port::DQ, Port::DK, Port::DV], Self::RESULTS],
         )
     }
 
@@ -102,6 +128,7 @@ impl Definition for AttentionBackward {
     fn default_type(&self, port: Port) -> Option<DataType> {
         match port {
             Port::STATS | Port::ALIBI_SLOPES | Port::DROPOUT_SCALE | Port::DROPOUT_SCALE_INV => Some(DataType::Float),
+            port if scaling::is_number(port) => Some(DataType::Float),
             port => self.mask.default_type(port).or_else(|| self.dropout?.default_type(port)),
         }
     }
@@ -115,6 +142,7 @@ impl Definition for AttentionBackward {
         attention::check_backward(node)?;
         self.check_slopes(node)?;
         self.check_dropout(node)?;
+        scaling::check(node)?;
         self.mask.check_bounds(node)
     }
 
@@ -122,14 +150,12 @@ impl Definition for AttentionBackward {
         use PointwiseMode as M;
         let [q, k, v, o, d_o, stats] = expansion.required();
         let lengths = [Port::SEQ_LEN_Q, Port::SEQ_LEN_KV].map(|port| expansion.input(port));
-        let scale = expansion.input(Port::ATTN_SCALE);
         let bias = expansion.input(Port::ATTENTION_BIAS);
         let keys = expansion.transpose(k);
         let mut scores = expansion.matmul(q, keys, None);
-        for (mode, side) in [(M::Mul, scale), (M::Add, bias)] {
-            if let Some(side) = side {
-                scores = expansion.pointwise(mode, &[scores, side]);
-            }
+        scores = scaling::multiplied(expansion, scores, &[Port::ATTN_SCALE, Port::DESCALE_Q, Port::DESCALE_K]);
+        if let Some(bias) = bias {
+            scores = expansion.pointwise(M::Add, &[scores, bias]);
         }
         scores = alibi::added(expansion, scores, self.alibi);
         let mut kept = self.mask.kept(expansion, scores);
@@ -151,16 +177,19 @@ impl Definition for AttentionBackward {
             expansion.result(Port::RNG_DUMP, M::Identity, &[mask]);
         }
         let kept_p = left(expansion, p);
+        let kept_p = scaling::multiplied(expansion, kept_p, &[Port::SCALE_S]);
         let rounded = expansion.rounded(kept_p, q);
         let of_keys = expansion.transpose(rounded);
         let of_heads = expansion.matmul(of_keys, d_o, lengths[0]);
-        expansion.result_of_heads(Port::DV, of_heads);
+        scaling::DV.result(expansion, of_heads);
 
         let product = expansion.pointwise(M::Mul, &[d_o, o]);
         let rows = row_dim(expansion.dim(product));
         let delta = expansion.reduction(ReductionMode::Add, product, rows);
+        let delta = scaling::multiplied(expansion, delta, &[Port::DESCALE_DO, Port::DESCALE_O]);
         let values = expansion.transpose(v);
         let dp = expansion.matmul(d_o, values, None);
+        let dp = scaling::multiplied(expansion, dp, &[Port::DESCALE_DO, Port::DESCALE_V]);
         let dp = left(expansion, dp);
         let of_left = delta_of_left(expansion, delta);
         let difference = expansion.pointwise(M::Sub, &[dp, of_left]);
@@ -170,13 +199,15 @@ impl Definition for AttentionBackward {
             let total = expansion.reduction(ReductionMode::Add, ds, dim);
             expansion.result(Port::ATTENTION_DBIAS, M::Identity, &[total]);
         }
-        let ds = scale.map_or(ds, |scale| expansion.pointwise(M::Mul, &[ds, scale]));
+        let ds = scaling::multiplied(expansion, ds, &[Port::ATTN_SCALE]);
+        scaling::keep_largest(expansion, ds, Port::AMAX_DP);
+        let ds = scaling::multiplied(expansion, ds, &[Port::SCALE_DP]);
         let rounded = expansion.rounded(ds, q);
         let dq = expansion.matmul(rounded, k, lengths[1]);
-        expansion.result(Port::DQ, M::Identity, &[dq]);
+        scaling::DQ.result(expansion, dq);
         let of_keys = expansion.transpose(rounded);
         let of_heads = expansion.matmul(of_keys, q, lengths[0]);
-        expansion.result_of_heads(Port::DK, of_heads);
+        scaling::DK.result(expansion, of_heads);
         if let (Some(dim), Some(sink)) = (expansion.dim_of_result(Port::DSINK_TOKEN), expansion.input(Port::SINK_TOKEN))
         {
             self.define_sink(expansion, [sink, stats, delta], dim);

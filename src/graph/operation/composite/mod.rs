@@ -21,6 +21,7 @@ use serde_json::Value;
 
 pub use alibi::AlibiSlopes;
 pub use attention_backward::AttentionBackward;
+pub(crate) use attention_backward::scaling as backward_scaling;
 pub use dropout::{Bernoulli, Dropout};
 pub use masked_dropout::MaskedDropout;
 pub use norm::{BnBackwardWeights, BnFinalize, BnFinalizeMode, NormBackward, NormForward, NormMode, NormPhase};
@@ -79,8 +80,8 @@ composites! {
     MaskedDropout;
     /// `container, seqLen, pageTable → yOut`.
     PagedCacheLoad;
-    /// `Q, K, V, O, dO, Stats [, Attn_scale, Bias, SEQ_LEN_Q, SEQ_LEN_KV, LEFT_BOUND, RIGHT_BOUND, SINK_TOKEN] → dQ, dK, dV
-    /// [, dBias, DSINK_TOKEN]`.
+    /// `Q, K, V, O, dO, Stats [, Attn_scale, Bias, SEQ_LEN_Q, SEQ_LEN_KV, LEFT_BOUND, RIGHT_BOUND, SINK_TOKEN, Descale_…, Scale_…]
+    /// → dQ, dK, dV [, dBias, DSINK_TOKEN, Amax_…]`.
     AttentionBackward;
     /// `X [, SCALE, BIAS], EPSILON → Y [, MEAN, INV_VARIANCE]`.
     NormForward;
@@ -291,18 +292,16 @@ impl Expansion<'_> {
         y
     }
 
-    /// The node's result at a port is a value of each head, added up over the heads that share one of the result.
-    fn result_of_heads(&mut self, port: Port, x: TensorId) {
-        let Some(heads) = self.dim_of_result(port).map(|dim| dim[1]) else { return };
+    /// A value of each head, added up over those that share one of so many heads.
+    fn sum_of_heads(&mut self, x: TensorId, heads: i64) -> TensorId {
         let dim = self.dim(x).to_vec();
         if heads == dim[1] {
-            return self.result(port, PointwiseMode::Identity, &[x]);
+            return x;
         }
         let shared = |group: i64| vec![dim[0], heads, group, dim[2], dim[3]];
         let apart = self.view(x, shared(dim[1] / heads));
         let total = self.reduction(ReductionMode::Add, apart, shared(1));
-        let total = self.view(total, vec![dim[0], heads, dim[2], dim[3]]);
-        self.result(port, PointwiseMode::Identity, &[total]);
+        self.view(total, vec![dim[0], heads, dim[2], dim[3]])
     }
 
     /// Extents of the result at a port, if it is asked for.

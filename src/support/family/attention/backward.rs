@@ -1,5 +1,6 @@
 //! Flash attention, backward.
 
+use super::fp8_backward::is_fp8_backward;
 use super::records::*;
 use super::{CHIPS, Limits, Subject, contiguous, extent, is_half, largest_head};
 use crate::fusion::{Stage, attention_backward};
@@ -13,11 +14,11 @@ pub(super) struct FlashBprop;
 
 impl Limits for FlashBprop {
     fn concerns(&self, subject: &Subject) -> bool {
-        attention_backward(subject.graph).is_some()
+        attention_backward(subject.graph).is_some() && !is_fp8_backward(subject.graph)
     }
 
     fn check(&self, &Subject { graph, capability, facts }: &Subject, found: &mut Findings) {
-        let Some(id) = attention_backward(graph) else { return };
+        let Some(id) = attention_backward(graph).filter(|_| !is_fp8_backward(graph)) else { return };
         if !CHIPS.contains(&capability) {
             found.graph(&FAB_CC, FAB_CC.summary, capability.to_string());
         }

@@ -13,10 +13,10 @@ use crate::support::rule::Rule;
 pub(super) struct Fp8FlashFprop;
 
 /// Largest head.
-const LARGEST_HEAD: i64 = 256;
+pub(super) const LARGEST_HEAD: i64 = 256;
 
 /// What heads are multiples of.
-const HEAD_UNIT: i64 = 16;
+pub(super) const HEAD_UNIT: i64 = 16;
 
 impl Limits for Fp8FlashFprop {
     fn concerns(&self, subject: &Subject) -> bool {

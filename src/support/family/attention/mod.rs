@@ -2,6 +2,7 @@
 
 mod backward;
 mod fp8;
+mod fp8_backward;
 pub(crate) mod records;
 
 use std::collections::BTreeSet;
@@ -24,11 +25,14 @@ pub(in crate::support) const FP8_FLASH_FPROP: SurfaceId = SurfaceId::Named("Fp8F
 
 pub(in crate::support) const FLASH_BPROP: SurfaceId = SurfaceId::Named("FlashBprop");
 
+pub(in crate::support) const FP8_FLASH_BPROP: SurfaceId = SurfaceId::Named("Fp8FlashBprop");
+
 pub(super) static FAMILY: Family = Family {
     surfaces: &[
         (FLASH_FPROP, &FlashFprop),
         (FP8_FLASH_FPROP, &fp8::Fp8FlashFprop),
         (FLASH_BPROP, &backward::FlashBprop),
+        (FP8_FLASH_BPROP, &fp8_backward::Fp8FlashBprop),
     ],
     rules: &[records::RULES],
     is_by_name: false,

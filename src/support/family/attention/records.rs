@@ -1,10 +1,13 @@
 //! Documented rules of fused flash attention (`docs/spec/engines.md` 3.5).
 
-use super::{FLASH_BPROP, FLASH_FPROP, FP8_FLASH_FPROP};
+use super::{FLASH_BPROP, FLASH_FPROP, FP8_FLASH_BPROP, FP8_FLASH_FPROP};
 use crate::support::rule::{ARCH, LAYOUT, PATTERN, PERMISSION, SHAPE, SurfaceId, TYPE, rules};
 
 const FPROP_ALONE: &[SurfaceId] = &[FLASH_FPROP];
 const FP8_ALONE: &[SurfaceId] = &[FP8_FLASH_FPROP];
+const FP8_BPROP_ALONE: &[SurfaceId] = &[FP8_FLASH_BPROP];
+/// The same in FP8.
+const FP8_BOTH: &[SurfaceId] = &[FP8_FLASH_FPROP, FP8_FLASH_BPROP];
 const BPROP_ALONE: &[SurfaceId] = &[FLASH_BPROP];
 /// Limits of tensors that both passes have carry over (`FAB-CARRY`).
 const BOTH: &[SurfaceId] = &[FLASH_FPROP, FLASH_BPROP];
@@ -68,7 +71,7 @@ rules! {
     FP8_ALONE, "003 Scaling and Descaling" {
         F8_MANDATORY = "F8-MANDATORY", "graph", PATTERN, "what scales and descales is there: factors of probabilities and of O, and their largest magnitudes";
     }
-    FP8_ALONE, "003 Limitations For The Input And The Output Non-Virtual Tensors for FP8 Flash Attention" {
+    FP8_BOTH, "003 Limitations For The Input And The Output Non-Virtual Tensors for FP8 Flash Attention" {
         F8F_TYPE = "F8F-TYPE", "Q, K, V", TYPE, "Q, K and V are all FP8_E4M3 or all FP8_E5M2";
         F8F_Q_D = "F8F-Q-D", "Q", SHAPE, "the head size of Q is a multiple of 16, at most 256";
         F8F_V_D = "F8F-V-D", "V", SHAPE, "the head size of V is a multiple of 16, at most 256";
@@ -77,5 +80,20 @@ rules! {
         F8F_O = "F8F-O", "O", TYPE, "O is FP8_E4M3 or FP8_E5M2, and its head size has stride 1";
         F8F_FACTORS = "F8F-FACTORS", "factors", TYPE, "factors of scores, probabilities and O are FLOAT numbers";
         F8F_AMAX = "F8F-AMAX", "largest magnitudes", TYPE, "largest magnitudes are FLOAT numbers";
+    }
+    FP8_BPROP_ALONE, "003 Fused Flash Attention bprop" {
+        F8B_FORM = "F8B-FORM", "graph", PATTERN, "the backward pass of an attention in FP8, and nothing else";
+        F8B_PRE = "F8B-PRE", "scores", PATTERN, "scores in FP8 are masked by the causal mask, or by none; they have no bias and no sink, and nothing is dropped";
+        F8B_CC = "F8B-CC", "graph", ARCH, "compute capability 9.0: Hopper";
+        F8B_SCALES = "F8B-SCALES", "graph", PATTERN, "what scales and descales is there: factors of heads, of probabilities, of gradients, and the largest magnitudes of these";
+    }
+    FP8_BPROP_ALONE, "003 Limitations For The FP8 Fused Flash Attention bprop Specific Tensors" {
+        F8B_DQKV_TYPE = "F8B-DQKV-TYPE", "dQ, dK, dV", TYPE, "dQ, dK and dV are FP8_E4M3 or FP8_E5M2";
+        F8B_DQKV_D = "F8B-DQKV-D", "dQ, dK, dV", SHAPE, "the head size of dQ, dK and dV is 128";
+        F8B_DQKV_STRIDE = "F8B-DQKV-STRIDE", "dQ, dK, dV", LAYOUT, "the head size of dQ, dK and dV has stride 1";
+        F8B_DO_TYPE = "F8B-DO-TYPE", "dO", TYPE, "dO is FP8_E4M3 or FP8_E5M2";
+        F8B_DO_D = "F8B-DO-D", "dO", SHAPE, "the head size of dO is 128";
+        F8B_DO_STRIDE = "F8B-DO-STRIDE", "dO", LAYOUT, "the head size of dO has stride 1";
+        F8B_DO_LAYOUT = "F8B-DO-LAYOUT", "dO", LAYOUT, "dO lies as O does";
     }
 }
