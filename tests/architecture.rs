@@ -346,6 +346,7 @@ fn kernels_engines_and_code_generation_are_in_order() {
             "dropout",
             "value_scaling",
             "attention",
+            "gradient_scaling",
             "turned_values",
             "attention_combination",
             "attention_backward",

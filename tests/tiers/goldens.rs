@@ -27,6 +27,7 @@ const GOLDENS: &[&str] = &[
     "attention_dropout",
     "attention_pages_groups_one_query",
     "attention_blocks",
+    "attention_bwd_fp8_causal_groups",
     "attention_bwd_groups_lengths",
     "attention_operands_in_fours",
     "attention_float_groups_lengths_sinks",

@@ -119,8 +119,9 @@ impl GradientRows<'_, '_> {
         };
         self.used.add("fw_clamp_f16x2");
         // 448 and 57344, twice
-        let limit = if scaling.operand == DataType::Fp8E4M3 { "0x5f005f00u" } else { "0x7b007b00u" };
-        [("x", "of_probabilities"), ("y", "of_gradients")].map(|(name, factor)| {
+        let limit = |of: DataType| if of == DataType::Fp8E4M3 { "0x5f005f00u" } else { "0x7b007b00u" };
+        let [p, s] = scaling.types.map(limit);
+        [("x", "of_probabilities", p), ("y", "of_gradients", s)].map(|(name, factor, limit)| {
             format!("fw_clamp_f16x2({pack}({name}[2 * i] * {factor}, {name}[2 * i + 1] * {factor}), {limit})")
         })
     }

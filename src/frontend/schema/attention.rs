@@ -26,7 +26,21 @@ pub(super) const OPERATION_OPTIONS: &[&str] = &[
     "Dropout_mask",
     "Dropout_scale",
     "Dropout_scale_inv",
+    "Descale_Q",
+    "Descale_K",
+    "Descale_V",
+    "Descale_O",
+    "Descale_dO",
+    "Descale_S",
+    "Descale_dP",
+    "Scale_S",
+    "Scale_dP",
+    "Scale_dQ",
+    "Scale_dK",
+    "Scale_dV",
 ];
+pub(super) const OPERATION_RESULTS: &[&str] =
+    &["dBias", "DSINK_TOKEN", "RNG_DUMP", "Amax_dQ", "Amax_dK", "Amax_dV", "Amax_dP"];
 pub(super) const OPERATION_KEYS: &[Key] = &[
     key("left_bound", Kind::Integer),
     key("right_bound", Kind::Integer),

@@ -165,7 +165,7 @@ const GENERIC: &[Schema] = &[
     Schema {
         tag: "ATTENTION_BACKWARD",
         inputs: [&["Q", "K", "V", "O", "dO", "Stats"], attention::OPERATION_OPTIONS],
-        outputs: [&["dQ", "dK", "dV"], &["dBias", "DSINK_TOKEN", "RNG_DUMP"]],
+        outputs: [&["dQ", "dK", "dV"], attention::OPERATION_RESULTS],
         keys: Keys::Kept(attention::OPERATION_KEYS),
         compute_since: 0,
     },

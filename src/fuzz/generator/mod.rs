@@ -146,6 +146,9 @@ fn type_of(graph: &Graph, id: TensorHandle) -> Option<DataType> {
 /// Attention of 16 bits, forward.
 const FLASH: SurfaceId = SurfaceId::Named("FlashFprop");
 
+/// The same, backward.
+const FLASH_BACKWARD: SurfaceId = SurfaceId::Named("FlashBprop");
+
 /// Surfaces that have a family; none has softmax and norms, which are aimed at the one whose other rules are the least.
 fn aims(family: Family) -> &'static [SurfaceId] {
     match family {
@@ -153,7 +156,9 @@ fn aims(family: Family) -> &'static [SurfaceId] {
         Family::BackwardData | Family::BackwardFilter => &[SurfaceId::S90, SurfaceId::S70],
         Family::Pointwise | Family::Softmax | Family::Norm => &[SurfaceId::S70],
         Family::Attention => &[FLASH, FLASH, FLASH, SurfaceId::Named("Fp8FlashFprop")],
-        Family::AttentionBackward => &[SurfaceId::Named("FlashBprop")],
+        Family::AttentionBackward => {
+            &[FLASH_BACKWARD, FLASH_BACKWARD, FLASH_BACKWARD, SurfaceId::Named("Fp8FlashBprop")]
+        }
     }
 }
 

@@ -245,8 +245,10 @@ mod tests {
 
     #[test]
     fn gradients_must_be_given() {
-        attention("SDPA_FP8_BWD", &[2, 3, 5, 8], &["dQ"]).finalize().unwrap();
-        assert!(refusal(&attention("SDPA_FP8_BWD", &[2, 3, 5, 8], &["dQ", "dK"])).contains("'dK': dims must be given"));
+        attention("SDPA_MXFP8_BWD", &[2, 3, 5, 8], &["dQ"]).finalize().unwrap();
+        assert!(
+            refusal(&attention("SDPA_MXFP8_BWD", &[2, 3, 5, 8], &["dQ", "dK"])).contains("'dK': dims must be given")
+        );
         assert!(refusal(&attention("SDPA", &[3, 5, 8], &["O"])).contains("dims [3, 5, 8] have rank 3; required 4"));
     }
 }

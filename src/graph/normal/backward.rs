@@ -10,6 +10,7 @@
 //! K and V are stored as they lie, and multiplied transposed. Heads of Q that share one of K, or of V, are added up behind the product.
 //! Sums of rows and FLOAT gradients of Q that frontends have in their own workspace are written by nobody (AT-P43).
 
+mod fp8;
 mod walk;
 
 use std::collections::BTreeSet;
@@ -142,29 +143,35 @@ struct Pass {
     bias_gradient: Option<TensorId>,
     /// A sink and its gradient.
     sink: Option<(TensorId, TensorId)>,
+    /// What scales it, in FP8.
+    scaling: Option<fp8::Scaling>,
 }
 
 impl Pass {
     fn of(walk: &mut Walk, product: TensorId) -> Option<Self> {
         let [ds, of_keys] = walk.product(product, OVER_KEYS)?;
         let k = walk.keys(of_keys)?;
+        if walk.is_fp8(ds) {
+            return fp8::pass(walk, product, [ds, k]);
+        }
         let gradient = walk.score_gradient(ds)?;
         let scores = walk.scores(gradient.p)?;
         gradient.choices.iter().try_for_each(|choice| walk.is_of_masked(choice, &scores.masks))?;
         let (p, dropout) = walk.kept(gradient.p)?;
         let rows = walk.rows(gradient.difference, dropout)?;
         let factors: Vec<TensorId> =
-            scores.scale.into_iter().chain(dropout.and_then(|dropout| dropout.factor)).collect();
-        if scores.k != k || !walk.are_equal(&gradient.factors, &factors) {
+            scores.factors.iter().copied().chain(dropout.and_then(|dropout| dropout.factor)).collect();
+        if scores.k != k || scores.factors.len() > 1 || !walk.are_equal(&gradient.factors, &factors) {
             return None;
         }
-        let dk = walk.gradient_of_keys(ds, scores.q, scores.q)?;
-        let dv = walk.gradient_of_keys(p, rows.d_o, scores.q)?;
+        let of_q = walk.tensor(scores.q).data_type;
+        let dk = walk.gradient_of_keys(ds, scores.q, of_q)?;
+        let dv = walk.gradient_of_keys(p, rows.d_o, of_q)?;
         let gradients = [walk.converted(product)?, dk, dv];
-        let bias_gradient = walk.bias_gradient(if scores.scale.is_some() { gradient.unscaled } else { ds });
+        let bias_gradient = walk.bias_gradient(if scores.factors.is_empty() { ds } else { gradient.unscaled });
         let sink = walk.sink(rows.delta, scores.stats);
         let dump = dropout.and_then(|dropout| walk.dump(dropout));
-        Some(Self { k, scores, rows, dropout, dump, product, gradients, bias_gradient, sink })
+        Some(Self { k, scores, rows, dropout, dump, product, gradients, bias_gradient, sink, scaling: None })
     }
 
     /// What is drawn, where something is dropped.
@@ -179,14 +186,14 @@ impl Pass {
         let factor = self.dropout.filter(|_| state.is_some() || masked.is_some()).and_then(|dropout| dropout.factor);
         let Self { scores, rows, .. } = self;
         let bound = |port: Port| scores.masks.bounds.iter().find(|bound| bound.0 == port).map(|bound| bound.1);
-        given(&[
+        let mut inputs = given(&[
             (Port::Q, Some(scores.q)),
             (Port::K, Some(self.k)),
             (Port::V, Some(rows.v)),
             (Port::O, Some(rows.o)),
             (Port::DO, Some(rows.d_o)),
             (Port::STATS, Some(scores.stats)),
-            (Port::ATTN_SCALE, scores.scale),
+            (Port::ATTN_SCALE, scores.factors.first().copied()),
             (Port::ATTENTION_BIAS, scores.bias),
             (Port::ALIBI_SLOPES, scores.slopes),
             (Port::SEQ_LEN_Q, scores.masks.lengths[0]),
@@ -199,19 +206,23 @@ impl Pass {
             (Port::DROPOUT_MASK, masked.map(|dropout| dropout.mask)),
             (Port::DROPOUT_SCALE, factor),
             (Port::DROPOUT_SCALE_INV, rows.inverse),
-        ])
+        ]);
+        inputs.extend(self.scaling.iter().flat_map(fp8::Scaling::inputs));
+        inputs
     }
 
     fn outputs(&self) -> Vec<(Port, TensorId)> {
         let [dq, dk, dv] = self.gradients;
-        given(&[
+        let mut outputs = given(&[
             (Port::DQ, Some(dq)),
             (Port::DK, Some(dk)),
             (Port::DV, Some(dv)),
             (Port::ATTENTION_DBIAS, self.bias_gradient),
             (Port::DSINK_TOKEN, self.sink.map(|sink| sink.1)),
             (Port::RNG_DUMP, self.dump),
-        ])
+        ]);
+        outputs.extend(self.scaling.iter().flat_map(fp8::Scaling::outputs));
+        outputs
     }
 }
 

@@ -1,6 +1,7 @@
 //! One configuration in every form in which programs send it (attention.md 2.2, 2.3): one key, one fusion.
 
 mod backward;
+mod fp8_backward;
 pub(crate) mod samples;
 mod values;
 

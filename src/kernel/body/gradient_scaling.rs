@@ -12,8 +12,8 @@ pub struct BackwardScaling {
     pub differences: Vec<TensorId>,
     /// Numbers that probabilities, and gradients of scores, are multiplied by before they are operands.
     pub operands: [Option<TensorId>; 2],
-    /// The type of such an operand, beyond whose largest number none is.
-    pub operand: DataType,
+    /// The types of such operands, beyond whose largest numbers none is.
+    pub types: [DataType; 2],
     /// Where the largest magnitude of gradients of scores is kept.
     pub largest: Option<TensorId>,
 }

@@ -6,6 +6,7 @@ mod block_mask;
 mod convolution;
 mod dropout;
 mod engine;
+mod fp8_backward;
 mod inputs;
 mod matmul;
 mod movement;

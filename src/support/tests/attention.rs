@@ -2,15 +2,17 @@
 
 use super::graphs::named;
 use super::*;
+use crate::graph::backward_scaling::{FACTORS, LARGEST};
 use crate::graph::{
     AttentionBackward, Attributes, Bernoulli, Composite, DataType as T, Dropout, PagedCacheLoad, PointwiseMode as M,
     Port, ReductionMode, Scalar, ScoreMask,
 };
-use crate::support::family::attention::{FLASH_BPROP, FLASH_FPROP, FP8_FLASH_FPROP};
+use crate::support::family::attention::{FLASH_BPROP, FLASH_FPROP, FP8_FLASH_BPROP, FP8_FLASH_FPROP};
 
 const F: &[At] = &[(FLASH_FPROP, 9, 0)];
 const P: &[At] = &[(FP8_FLASH_FPROP, 9, 0)];
 const B: &[At] = &[(FLASH_BPROP, 9, 0)];
+const PB: &[At] = &[(FP8_FLASH_BPROP, 9, 0)];
 
 pub(super) static SUITES: &[Suite] = &[
     Suite {
@@ -41,6 +43,13 @@ pub(super) static SUITES: &[Suite] = &[
         legal: &[(FLASH_BPROP, 9, 0), (FLASH_BPROP, 8, 0)],
         pairs: BACKWARD_PAIRS,
         rows: BACKWARD_ROWS,
+    },
+    Suite {
+        name: "flash attention in FP8, backward",
+        base: || fp8_backward_of(128, 128),
+        legal: PB,
+        pairs: FP8_BACKWARD_PAIRS,
+        rows: FP8_BACKWARD_ROWS,
     },
     Suite {
         name: "flash attention of large heads, backward",
@@ -164,12 +173,40 @@ fn backward_of(head: i64, value_head: i64) -> Graph {
     graph
 }
 
+/// The same in FP8, with all that scales it.
+fn fp8_backward_of(head: i64, value_head: i64) -> Graph {
+    let mut g = backward_of(head, value_head);
+    g.types(&["Q", "K", "V", "O", "dO", "dQ", "dK", "dV"], T::Fp8E4M3);
+    for port in FACTORS {
+        let factor = g.tensor(named(port.0, rows([1; 4])).data_type(T::Float));
+        g.op("backward").inputs.push((port, factor));
+    }
+    for port in LARGEST {
+        let largest = g.tensor(named(port.0, rows([1; 4])).data_type(T::Float));
+        g.op("backward").outputs.push((port, largest));
+    }
+    g
+}
+
+/// The tensor at a port of the backward pass is not there.
+fn without(g: &mut Graph, port: Port) {
+    g.op("backward").inputs.retain(|slot| slot.0 != port);
+    g.op("backward").outputs.retain(|slot| slot.0 != port);
+}
+
+/// Other scores than those before the diagonal are masked.
+fn with_mask(g: &mut Graph, mask: ScoreMask) {
+    let backward = AttentionBackward { mask, dropout: None, alibi: false };
+    g.op("backward").attributes = Attributes::Composite(backward.into());
+}
+
 /// dQ goes on into a ReLU.
 fn with_gradient_relu(g: &mut Graph) {
     let gradient = g.id("dQ");
     g.t("dQ").is_virtual = true;
+    let dim = g.t("dQ").dim.clone();
     let y = g.pointwise("relu", M::ReluFwd, &[gradient]);
-    *g.set_output(y) = named("Y", rows([2, 4, 16, 64]));
+    *g.set_output(y) = named("Y", rows(dim));
 }
 
 /// K comes from an operation of the graph.
@@ -305,6 +342,40 @@ const BACKWARD_ROWS: &[Row] = &[
     row(B, with_computed_keys_backward, &["FAB-FORM", "FAF-KV-SOURCE"]),
     row(B, |g| spread(g, &["O", "dO"]), &["FAF-O-STRIDE", "FAB-DO-STRIDE"]),
 ];
+
+const FP8_BACKWARD_PAIRS: &[Pair] = &[
+    pair("F8B-FORM", PB, with_gradient_relu, AS_IS),
+    pair(
+        "F8B-PRE",
+        PB,
+        |g| with_mask(g, ScoreMask { left_bound: Some(4), ..CAUSAL }),
+        |g| with_mask(g, ScoreMask::default()),
+    ),
+    chips("F8B-CC", &[(FP8_FLASH_BPROP, 8, 9)], PB, AS_IS),
+    pair("F8B-SCALES", PB, |g| without(g, Port::SCALE_DP), AS_IS),
+    pair("F8B-SCALES", PB, |g| without(g, Port::AMAX_DP), AS_IS),
+    pair("F8F-TYPE", PB, |g| g.types(&["V"], T::Fp8E5M2), |g| g.types(&["Q", "K", "V"], T::Fp8E5M2)),
+    pair("F8F-STRIDES", PB, |g| spread(g, &["K"]), AS_IS),
+    pair("F8F-STATS", PB, |g| g.types(&["Stats"], T::Half), AS_IS),
+    pair("F8F-STATS", PB, |g| g.t("Stats").stride = vec![64, 1, 4, 1], AS_IS),
+    pair("F8F-O", PB, |g| g.types(&["O"], T::Half), |g| g.types(&["O"], T::Fp8E5M2)),
+    pair("F8F-FACTORS", PB, |g| g.types(&["Scale_S"], T::Half), AS_IS),
+    pair("F8F-AMAX", PB, |g| g.types(&["Amax_dQ"], T::Half), AS_IS),
+    pair("F8B-DQKV-TYPE", PB, |g| g.types(&["dV"], T::Half), |g| g.types(&["dV"], T::Fp8E5M2)),
+    pair("F8B-DQKV-D", PB, |g| *g = fp8_backward_of(64, 128), AS_IS),
+    pair("F8B-DQKV-STRIDE", PB, |g| spread(g, &["dK"]), AS_IS),
+    pair("F8B-DO-TYPE", PB, |g| g.types(&["dO"], T::Half), |g| g.types(&["dO"], T::Fp8E5M2)),
+    pair("F8B-DO-LAYOUT", PB, |g| g.t("dO").stride = vec![8192, 128, 512, 1], AS_IS),
+];
+
+const FP8_BACKWARD_ROWS: &[Row] = &[
+    row(PB, |g| spread(g, &["O", "dO"]), &["F8F-O", "F8B-DO-STRIDE"]),
+    row(PB, |g| *g = fp8_backward_of(128, 64), &["F8B-DO-D", "F8B-DQKV-D"]),
+    row(PB, |g| *g = fp8_backward_of(136, 128), &["F8F-Q-D", "F8B-DQKV-D"]),
+    row(PB, |g| *g = fp8_backward_of(128, 264), &["F8F-V-D", "F8B-DO-D", "F8B-DQKV-D"]),
+];
+
+const CAUSAL: ScoreMask = ScoreMask { right_bound: Some(0), left_bound: None, is_bottom_right: false };
 
 const LARGE_BACKWARD_PAIRS: &[Pair] =
     &[chips("FAF-Q-D", &[], &[(FLASH_BPROP, 9, 0)], AS_IS), pair("FAF-V-D", B, |g| *g = backward_of(256, 264), AS_IS)];

@@ -45,12 +45,13 @@ pub(super) fn of(graph: &FinalizedGraph, operation: &Operation, operand: MmaType
         is_kept(graph, id)?;
     }
     let inputs = |ports: &[Port]| ports.iter().filter_map(|&port| operation.input(port)).collect();
-    let queries = operation.input(Port::Q).map(|id| graph.tensor(id).data_type);
+    let types = [Port::Q, Port::DO]
+        .map(|port| operation.input(port).map_or(DataType::Fp8E4M3, |id| graph.tensor(id).data_type));
     let passes = BackwardScaling {
         scores: inputs(&[Port::DESCALE_Q, Port::DESCALE_K]),
         differences: inputs(&[Port::DESCALE_DO, Port::DESCALE_V]),
         operands: [Port::SCALE_S, Port::SCALE_DP].map(|port| operation.input(port)),
-        operand: queries.unwrap_or(DataType::Fp8E4M3),
+        types,
         largest: stored(graph, operation, Port::AMAX_DP),
     };
     Ok(Some(Scaling { passes, deltas: inputs(&[Port::DESCALE_DO, Port::DESCALE_O]) }))

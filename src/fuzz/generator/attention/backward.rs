@@ -2,6 +2,7 @@
 
 use super::super::super::choices::Choices;
 use super::dropout::{dropping, masking};
+use super::fp8_backward::Scaling;
 use super::{INTERLEAVED, LENGTHS, SCALE, SINKS, Shape, TYPES, mask, ragged};
 use crate::graph::{AttentionBackward, DataType, Graph, Port, Scalar, Tensor, TensorHandle};
 
@@ -20,10 +21,12 @@ const SLOPED: usize = 15;
 const MOST_WORK: i64 = 400_000;
 
 pub(in super::super) fn graph(choices: &mut Choices<'_>) -> Graph {
-    let io = choices.of(TYPES);
+    let scaling = Scaling::of(choices);
+    let io = scaling.map_or_else(|| choices.of(TYPES), |scaling| scaling.io);
     let mut graph =
         Graph::new().io_data_type(io).compute_data_type(DataType::Float).intermediate_data_type(DataType::Float);
     let shape = shortened(Shape::of(choices));
+    let shape = if scaling.is_some() { shape.in_fp8() } else { shape };
     let [key_heads, value_heads] = shape.key_heads;
     let is_interleaved = choices.chance(INTERLEAVED);
     let [query_size, value_size] = shape.head;
@@ -35,7 +38,9 @@ pub(in super::super) fn graph(choices: &mut Choices<'_>) -> Graph {
     for (port, extents) in
         [(Port::Q, queries), (Port::K, keys), (Port::V, values), (Port::O, results), (Port::DO, results)]
     {
-        inputs.push((port, graph.tensor(shape.matrices(port.0, extents, is_interleaved))));
+        let tensor = shape.matrices(port.0, extents, is_interleaved);
+        let data_type = scaling.filter(|_| port != Port::Q).map(|scaling| scaling.operand(choices));
+        inputs.push((port, graph.tensor(Tensor { data_type, ..tensor })));
     }
     let rows = Tensor::new("Stats").row_major([shape.batches, shape.heads, shape.queries, 1]);
     inputs.push((Port::STATS, graph.tensor(rows.data_type(DataType::Float))));
@@ -54,11 +59,11 @@ pub(in super::super) fn graph(choices: &mut Choices<'_>) -> Graph {
         inputs.push((Port::SINK_TOKEN, graph.tensor(sinks("sink"))));
         ports.push(Port::DSINK_TOKEN);
     }
-    let biased = choices.chance(BIASED).then(|| bias(&mut graph, choices, shape, io));
+    let biased = (scaling.is_none() && choices.chance(BIASED)).then(|| bias(&mut graph, choices, shape, io));
     inputs.extend(biased.map(|bias| (Port::ATTENTION_BIAS, bias)));
     let bias_gradient = biased.filter(|_| choices.chance(BIAS_GRADIENT));
     ports.extend(bias_gradient.map(|_| Port::ATTENTION_DBIAS));
-    let dropping = dropping(&mut graph, choices);
+    let dropping = if scaling.is_none() { dropping(&mut graph, choices) } else { None };
     let dumps = dropping.as_ref().is_some_and(|dropping| dropping.is_stored);
     ports.extend(dumps.then_some(Port::RNG_DUMP));
     let dropout = dropping.map(|dropping| {
@@ -73,8 +78,13 @@ pub(in super::super) fn graph(choices: &mut Choices<'_>) -> Graph {
         let slopes = Tensor::new("slopes").row_major([1, shape.heads, 1, 1]).data_type(DataType::Float);
         inputs.push((Port::ALIBI_SLOPES, graph.tensor(slopes)));
     }
+    inputs.extend(scaling.iter().flat_map(|scaling| scaling.inputs(&mut graph, choices)));
+    ports.extend(scaling.iter().flat_map(|scaling| scaling.ports()));
     let backward = AttentionBackward { mask, dropout, alibi };
     let mut gradients = graph.composite("backward", backward, &inputs, &ports);
+    if let Some(scaling) = scaling {
+        scaling.keep(&mut graph, &mut gradients);
+    }
     if let Some(id) = gradients.pop_if(|_| dumps) {
         let scores = [shape.batches, shape.heads, shape.queries, shape.keys];
         *graph.set_output(id) = Tensor::new("mask").row_major(scores).data_type(DataType::Float);
@@ -87,7 +97,11 @@ pub(in super::super) fn graph(choices: &mut Choices<'_>) -> Graph {
     let has_lengths = inputs.iter().any(|slot| slot.0 == Port::SEQ_LEN_Q);
     for (&id, (port, extents)) in gradients.iter().zip(outputs) {
         let tensor = shape.matrices(port.0, extents, is_interleaved != choices.chance(RELAID));
-        let data_type = if choices.chance(RETYPED) { choices.of(TYPES) } else { io };
+        let data_type = match scaling {
+            Some(scaling) => scaling.gradient(choices),
+            None if choices.chance(RETYPED) => choices.of(TYPES),
+            None => io,
+        };
         *graph.set_output(id) = tensor.data_type(data_type);
     }
     if let [.., id] = gradients[..]

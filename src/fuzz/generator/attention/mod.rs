@@ -4,6 +4,7 @@
 pub(super) mod backward;
 mod dropout;
 mod fp8;
+mod fp8_backward;
 mod pages;
 mod ragged;
 

@@ -56,7 +56,8 @@ pub(super) struct Scores {
     pub(super) q: TensorId,
     pub(super) k: TensorId,
     pub(super) stats: TensorId,
-    pub(super) scale: Option<TensorId>,
+    /// The numbers that they are multiplied by, the last one first.
+    pub(super) factors: Vec<TensorId>,
     pub(super) bias: Option<TensorId>,
     /// Slopes of heads, of ALiBi.
     pub(super) slopes: Option<TensorId>,
@@ -112,7 +113,7 @@ pub(super) struct Rows {
 
 /// A walk from a gradient to what it is made of.
 pub(super) struct Walk<'a> {
-    parts: Parts<'a>,
+    pub(super) parts: Parts<'a>,
     pub(super) operations: BTreeSet<OperationId>,
     pub(super) expectations: Vec<Expectation>,
     overrides: Vec<(TensorId, Length)>,
@@ -132,7 +133,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn tensor(&self, id: TensorId) -> &'a Tensor {
+    pub(super) fn tensor(&self, id: TensorId) -> &'a Tensor {
         self.parts.draft.tensor(id)
     }
 
@@ -140,8 +141,12 @@ impl<'a> Walk<'a> {
         self.parts.flow.made_by(self.parts.draft, id)
     }
 
-    fn is_float(&self, id: TensorId) -> bool {
+    pub(super) fn is_float(&self, id: TensorId) -> bool {
         self.tensor(id).data_type == Some(DataType::Float)
+    }
+
+    pub(super) fn is_fp8(&self, id: TensorId) -> bool {
+        self.tensor(id).data_type.is_some_and(DataType::is_fp8)
     }
 
     /// Whether a tensor is the caller's.
@@ -150,32 +155,32 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether a tensor is the caller's, and one number.
-    fn is_number(&self, id: TensorId) -> bool {
+    pub(super) fn is_number(&self, id: TensorId) -> bool {
         self.is_given(id) && self.tensor(id).dim.iter().all(|&extent| extent == 1)
     }
 
-    fn readers(&self, id: TensorId) -> Vec<OperationId> {
+    pub(super) fn readers(&self, id: TensorId) -> Vec<OperationId> {
         self.parts.flow.readers(self.parts.draft, id)
     }
 
-    fn operation(&self, id: OperationId) -> &'a Operation {
+    pub(super) fn operation(&self, id: OperationId) -> &'a Operation {
         &self.parts.draft.operations[id.index()]
     }
 
     /// Takes the operation that gives a tensor for a part of the pass.
-    fn take(&mut self, id: TensorId) {
+    pub(super) fn take(&mut self, id: TensorId) {
         self.operations.extend(self.parts.flow.writer(id));
     }
 
     /// What a pointwise operation of a mode reads that gives a tensor of type `FLOAT`; it is taken.
-    fn operands<const N: usize>(&mut self, id: TensorId, mode: PointwiseMode) -> Option<[TensorId; N]> {
+    pub(super) fn operands<const N: usize>(&mut self, id: TensorId, mode: PointwiseMode) -> Option<[TensorId; N]> {
         let operands = self.parts.operands(id, mode).filter(|_| self.is_float(id))?;
         self.take(id);
         Some(operands)
     }
 
     /// A value and the number that it is multiplied by.
-    fn scaled(&self, id: TensorId) -> Option<[TensorId; 2]> {
+    pub(super) fn scaled(&self, id: TensorId) -> Option<[TensorId; 2]> {
         let [a, b] = self.parts.operands(id, PointwiseMode::Mul).filter(|_| self.is_float(id))?;
         [[a, b], [b, a]].into_iter().find(|&[value, factor]| self.is_number(factor) && !self.is_given(value))
     }
@@ -291,15 +296,10 @@ impl<'a> Walk<'a> {
             self.take(x);
             x = value;
         }
-        let scaled = self.scaled(x);
-        if let Some([value, _]) = scaled {
-            self.take(x);
-            x = value;
-        }
-        let [q, k] = self.product(x, OF_SCORES).filter(|_| self.is_float(x))?;
-        let [bias, scale] = [biased, scaled].map(|pair| pair.map(|[_, other]| other));
+        let (x, factors) = self.unscaled(x);
+        let [q, k] = self.product_of_scores(x)?;
         let slopes = leaning.map(|[_, _, slopes]| slopes);
-        Some(Scores { q, k, stats: stats?, scale, bias, slopes, masks })
+        Some(Scores { q, k, stats: stats?, factors, bias: biased.map(|way| way[1]), slopes, masks })
     }
 
     /// A value, what ALiBi adds to it, and the slopes of that: column − row times the slope of a head (AT-O7).
@@ -396,7 +396,7 @@ impl<'a> Walk<'a> {
     }
 
     /// A number by value that has to be something, now or in every execution.
-    fn expect(&mut self, factor: TensorId, expected: Expected) -> Option<()> {
+    pub(super) fn expect(&mut self, factor: TensorId, expected: Expected) -> Option<()> {
         let tensor = self.tensor(factor);
         match tensor.value {
             _ if !tensor.is_pass_by_value => None,
@@ -418,7 +418,7 @@ impl<'a> Walk<'a> {
             let [a, b] = self.operands(dp, PointwiseMode::Mul)?;
             dp = [[a, b], [b, a]].into_iter().find(|way| way[1] == dropout.mask)?[0];
         }
-        let [d_o, v] = self.product(dp, OF_SCORES).filter(|_| self.is_float(dp))?;
+        let [d_o, v] = self.product_of_scores(dp)?;
         let (mut delta, mut inverse) = (sum, None);
         match self.scaled(sum) {
             Some([value, factor]) => {
@@ -434,14 +434,24 @@ impl<'a> Walk<'a> {
             None if dropout.is_some_and(|dropout| dropout.drawn().is_some()) => return None,
             None => {}
         }
-        let product = self.made_by(delta)?.input(Port::X)?;
-        if !self.parts.is_reduced(delta, ReductionMode::Add, product) || !self.is_float(delta) {
+        let o = self.reduced_with(delta, d_o)?;
+        Some(Rows { d_o, o, v, delta, sum, inverse })
+    }
+
+    /// What is multiplied by another tensor in a sum over each row.
+    pub(super) fn reduced_with(&mut self, sum: TensorId, other: TensorId) -> Option<TensorId> {
+        let product = self.made_by(sum)?.input(Port::X)?;
+        if !self.parts.is_reduced(sum, ReductionMode::Add, product) || !self.is_float(sum) {
             return None;
         }
-        self.take(delta);
+        self.take(sum);
         self.operands::<2>(product, PointwiseMode::Mul)?;
-        let o = self.parts.other_operand(product, d_o)?;
-        Some(Rows { d_o, o, v, delta, sum, inverse })
+        self.parts.other_operand(product, other)
+    }
+
+    /// The operands of a product that has the extents of scores.
+    pub(super) fn product_of_scores(&mut self, id: TensorId) -> Option<[TensorId; 2]> {
+        self.product(id, OF_SCORES).filter(|_| self.is_float(id))
     }
 
     /// The gradient of K or V: the transpose of a value of the scores, rounded to Q's type, times a matrix of the queries.
@@ -449,20 +459,20 @@ impl<'a> Walk<'a> {
         &mut self,
         of_scores: TensorId,
         of_queries: TensorId,
-        q: TensorId,
+        data_type: Option<DataType>,
     ) -> Option<TensorId> {
         let readers = self.readers(of_scores).into_iter();
         let mut transposes = readers.filter(|&id| transposed_by(self.operation(id)).is_some());
         let transpose = transposes.next().and_then(|id| self.operation(id).result())?;
         self.transposed(transpose)?;
-        if self.tensor(transpose).data_type != self.tensor(q).data_type {
+        if self.tensor(transpose).data_type != data_type {
             return None;
         }
         let product = self.result_of_only_reader(transpose)?;
         if self.product(product, OVER_QUERIES)? != [transpose, of_queries] {
             return None;
         }
-        let of_heads = [Some(DataType::Float), self.tensor(q).data_type];
+        let of_heads = [Some(DataType::Float), data_type];
         let summed = self.result_of_only_reader(product).filter(|&summed| self.sums_heads(summed, product));
         match summed {
             Some(_) if !of_heads.contains(&self.tensor(product).data_type) => None,

@@ -13,8 +13,8 @@
 //!
 //! In FP8, what is multiplied is scaled, and largest magnitudes are kept ([`scaling`]).
 //!
-//! Scores are those of the forward pass: scaled, biased, leaning by the slope of their head (AT-O7), masked as [`ScoreMask`] says. `P` and `dS` are rounded to the type of Q before they
-//! are multiplied (AT-N1). Heads of Q that share one of K, or of V, add up (AT-O2). Rows that are masked, or beyond their sequence, have
+//! Scores are those of the forward pass: scaled, biased, leaning by the slope of their head (AT-O7), masked as [`ScoreMask`] says. `P` is rounded to
+//! the type of Q, and `dS` to that of dO, before they are multiplied (AT-N1). Heads of Q that share one of K, or of V, add up (AT-O2). Rows that are masked, or beyond their sequence, have
 //! gradients of 0 and no share in others (AT-O30 … O33); what lies in them may be NaN (AT-O36). Where a bias makes all scores of a row −∞, so is
 //! its statistic, and it has no probabilities (AT-U7).
 
@@ -202,7 +202,7 @@ impl Definition for AttentionBackward {
         let ds = scaling::multiplied(expansion, ds, &[Port::ATTN_SCALE]);
         scaling::keep_largest(expansion, ds, Port::AMAX_DP);
         let ds = scaling::multiplied(expansion, ds, &[Port::SCALE_DP]);
-        let rounded = expansion.rounded(ds, q);
+        let rounded = expansion.rounded(ds, d_o);
         let dq = expansion.matmul(rounded, k, lengths[1]);
         scaling::DQ.result(expansion, dq);
         let of_keys = expansion.transpose(rounded);

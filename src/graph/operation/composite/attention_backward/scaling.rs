@@ -8,7 +8,7 @@
 //!                                                        dK = dS8ᵀ · Q · Descale_dP · Descale_Q,    stored times Scale_dK
 //! ```
 //!
-//! `S8` and `dS8` have the type of Q. `Amax_dP` is the largest magnitude of dS, `Amax_dQ`, `Amax_dK` and `Amax_dV` are those of gradients before
+//! `S8` has the type of Q, `dS8` that of dO. `Amax_dP` is the largest magnitude of dS, `Amax_dQ`, `Amax_dK` and `Amax_dV` are those of gradients before
 //! they are multiplied by what they are stored with. A number that is not given is 1.
 
 use super::super::Expansion;
