@@ -219,18 +219,18 @@ fn what_is_no_graph_file_is_said() {
     assert!(ran.out.contains(&format!("{log}: graph 2 (line 4)")), "{ran:#?}");
 }
 
-/// The backward pass of an attention with ALiBi, which nothing executes yet.
+/// The backward pass of an attention whose keys are its values, too, which nothing executes yet.
 fn unexecuted() -> String {
     let backward = include_str!("data/suite/sdpa_bwd_bf16_s4096_d128.json");
-    let alibi = backward.replace(r#""alibi_mask": false"#, r#""alibi_mask": true"#);
-    assert_ne!(alibi, backward);
-    alibi
+    let shared = backward.replace(r#""V": 3"#, r#""V": 2"#);
+    assert_ne!(shared, backward);
+    shared
 }
 
 #[test]
 fn what_the_cpu_engine_does_not_compute_is_refused_before_inputs_are_made() {
     let place = Place::new();
-    let file = &place.write("alibi.json", unexecuted());
+    let file = &place.write("shared.json", unexecuted());
     let ran =
         place.run(&["run", file, "--device", "cpu"]).expect(1, &["the CPU engine does not execute this operation"]);
     assert_eq!(ran.out, "", "refused first");
@@ -688,7 +688,7 @@ fn two_computations_are_compared_and_named() {
 #[test]
 fn what_no_engine_takes_is_refused_where_kernels_are_asked_for() {
     let place = Place::new();
-    let graph = &place.write("alibi.json", unexecuted());
+    let graph = &place.write("shared.json", unexecuted());
     let ran = place.run(&["run", graph, "--device", "emulator"]);
     if has_emulator(&ran) {
         ran.expect(1, &[graph, "no engine executes SDPA_BWD ('dsdpa') yet"]);

@@ -64,10 +64,10 @@ pub(crate) use normal::tests::samples as attention_samples;
 pub(crate) use normal::{BAND_MASK, Expectation, Expected, FILL, is_sum_of_attention};
 pub(crate) use operation::backward_scaling;
 pub use operation::{
-    AllGather, AttentionBackward, Attributes, Bernoulli, BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite,
-    Concat, Convolution, ConvolutionDirection, ConvolutionMode, Dropout, Fraction, KeptAttributes, MaskedDropout,
-    Matmul, NanPropagation, NormBackward, NormForward, NormMode, NormPhase, Operation, OperationId, Other,
-    PagedCacheLoad, Pointwise, Port, Reduction, Resample, ScoreMask, Signal, SignalMode, Softmax,
+    AlibiSlopes, AllGather, AttentionBackward, Attributes, Bernoulli, BnBackwardWeights, BnFinalize, BnFinalizeMode,
+    Composite, Concat, Convolution, ConvolutionDirection, ConvolutionMode, Dropout, Fraction, KeptAttributes,
+    MaskedDropout, Matmul, NanPropagation, NormBackward, NormForward, NormMode, NormPhase, Operation, OperationId,
+    Other, PagedCacheLoad, Pointwise, Port, Reduction, Resample, ScoreMask, Signal, SignalMode, Softmax,
 };
 pub use tensor::{DEFAULT_ALIGNMENT, Reordering, Scalar, Tensor, TensorHandle, TensorId};
 pub(crate) use tensor::{channels_last_order, packed_strides, row_major_order};

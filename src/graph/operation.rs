@@ -9,8 +9,8 @@ use super::{DataType, PaddingMode, PointwiseMode, Reads, ReductionMode, Resample
 
 pub(crate) use composite::backward_scaling;
 pub use composite::{
-    AttentionBackward, Bernoulli, BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, Dropout, KeptAttributes,
-    MaskedDropout, NormBackward, NormForward, NormMode, NormPhase, PagedCacheLoad, ScoreMask, Softmax,
+    AlibiSlopes, AttentionBackward, Bernoulli, BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, Dropout,
+    KeptAttributes, MaskedDropout, NormBackward, NormForward, NormMode, NormPhase, PagedCacheLoad, ScoreMask, Softmax,
 };
 
 /// Index of an operation inside one graph.
@@ -77,6 +77,8 @@ impl Port {
     pub const ATTN_SCALE: Self = Self("Attn_scale");
     pub const ATTENTION_BIAS: Self = Self("Bias");
     pub const ATTENTION_DBIAS: Self = Self("dBias");
+    /// A slope of each head of queries (AT-O7): ours, for nodes have a flag alone.
+    pub const ALIBI_SLOPES: Self = Self("Alibi_slopes");
     pub const SINK_TOKEN: Self = Self("SINK_TOKEN");
     pub const DSINK_TOKEN: Self = Self("DSINK_TOKEN");
     pub const SINK: Self = Self("SINK");

@@ -53,17 +53,19 @@ fn seen_as(graph: &FinalizedGraph, id: TensorId, tensor: &HostTensor) -> HostTen
 
 /// The forward pass of a backward pass, whose bounds are what the execution makes them.
 fn forward(graph: &FinalizedGraph, operation: &Operation, inputs: &HostTensors) -> Graph {
-    const INPUTS: [Port; 16] = [
+    const INPUTS: [Port; 18] = [
         Port::Q,
         Port::K,
         Port::V,
         Port::ATTN_SCALE,
         Port::ATTENTION_BIAS,
+        Port::ALIBI_SLOPES,
         Port::SEQ_LEN_Q,
         Port::SEQ_LEN_KV,
         Port::SINK_TOKEN,
         Port::SEED,
         Port::OFFSET,
+        Port::DROPOUT_MASK,
         Port::DROPOUT_SCALE,
         Port::DESCALE_Q,
         Port::DESCALE_K,
@@ -89,8 +91,8 @@ fn forward(graph: &FinalizedGraph, operation: &Operation, inputs: &HostTensors) 
             let dropped = backward
                 .dropout
                 .map(|dropout| ("dropout_probability".to_owned(), (1.0 - f64::from(dropout.kept.keep)).into()));
-            let of_mask = Composite::from(AttentionBackward { mask, dropout: None }).attributes();
-            of_mask.into_iter().chain(dropped).collect()
+            let others = Composite::from(AttentionBackward { mask, dropout: None, ..*backward }).attributes();
+            others.into_iter().chain(dropped).collect()
         }
         _ => KeptAttributes::new(),
     };

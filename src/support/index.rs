@@ -144,6 +144,7 @@ static TERMS: &[Term] = &[
     ),
     shape("AT-E10", "attention section 10", "ragged tensors go with the lengths of their sequences"),
     shape("AT-O3", "attention section 4", "scores that a band masks have four axes"),
+    shape("AT-O7", "attention section 4", "scores lean by one slope of each head, which a flag gives, or a tensor"),
     shape(
         "AT-O11",
         "attention section 4",

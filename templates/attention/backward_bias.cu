@@ -66,7 +66,7 @@ float statistic[2], delta[2];
 #pragma unroll
 for (int e = 0; e < 2; ++e) {
 const unsigned long long place = (b * ${ heads }$ull + h) * ${ padded }$ull + min(row + 8 * e, ${ last_query }$);
-statistic[e] = partial0[place], delta[e] = partial1[place];
+statistic[e] = partial0[place], delta[e] = partial1[place]<% if of_delta %> * ${ of_delta }$<% endif %>;
 }
 fw_mbarrier_wait(full + 8 * stage, parity);
 const unsigned tile = shared + stage * ${ stage_bytes }$;

@@ -82,6 +82,12 @@ pub(crate) fn backward_passes(cases: &mut Vec<Case>) {
     }
     let grouped = Backward { ragged: Ragged::All, is_interleaved: true, head: [72, 40], ..shared };
     add("ragged_groups_heads_of_72_40", grouped);
+    for (name, backward) in leaning() {
+        add(&format!("alibi_{name}"), backward);
+    }
+    for (name, backward) in masked() {
+        add(&format!("mask_of_dropout_{name}"), backward);
+    }
     for (name, backward) in biased() {
         let kind = if backward.bias_gradient.is_some() { BIAS_GRADIENT } else { "bias" };
         add(&format!("{kind}_{name}"), backward);
@@ -179,11 +185,74 @@ fn biased() -> Vec<(&'static str, Backward)> {
     alone.into_iter().chain(gradients.map(|(name, backward)| (name, with_gradient(backward)))).collect()
 }
 
+/// Backward passes of attentions whose scores lean by slopes, the frontend's or given ones.
+fn leaning() -> Vec<(&'static str, Backward)> {
+    let causal = band(None, Some(0));
+    let of =
+        |shape: [i64; 4], head| Backward { slopes: Slopes::OfFrontend, mask: causal, ..Backward::new(shape, head) };
+    let given = |shape, head| Backward { slopes: Slopes::Given, ..of(shape, head) };
+    let grouped = Backward { key_heads: 2, has_lengths: true, io: BFloat16, ..given([3, 6, 100, 90], [64, 64]) };
+    let biased = Backward { bias: Some(([1, 2, 70, 90], Half)), ..of([2, 2, 70, 90], [64, 64]) };
+    vec![
+        ("causal", of([2, 2, 150, 150], [64, 64])),
+        ("heads_of_no_power_of_two", of([1, 3, 70, 90], [128, 128])),
+        ("unscaled", Backward { scale: None, mask: ScoreMask::default(), ..of([1, 2, 70, 90], [72, 40]) }),
+        ("given", given([2, 2, 70, 90], [64, 64])),
+        ("given_groups_lengths", grouped),
+        ("ragged_groups", Backward { ragged: Ragged::All, is_interleaved: true, has_sinks: true, ..grouped }),
+        ("groups", Backward { key_heads: 2, ..of([1, 8, 150, 150], [64, 64]) }),
+        ("heads_of_256", of([1, 2, 65, 63], [256, 256])),
+        ("bias", biased),
+        ("bias_gradient", Backward { bias_gradient: Some(Half), ..biased }),
+        ("dropout", Backward { keep: Some(0.75), ..given([1, 2, 70, 90], [64, 64]) }),
+        ("float", Backward { io: Float, ..of([1, 3, 70, 90], [36, 36]) }),
+        ("groups_apart", Backward { key_heads: 1, value_heads: Some(2), ..given([1, 4, 70, 90], [64, 40]) }),
+    ]
+}
+
+/// Backward passes of attentions whose probabilities a mask is multiplied by.
+fn masked() -> Vec<(&'static str, Backward)> {
+    let of = |mask, data_type, shape, head| Backward { masked: Some((mask, data_type)), ..Backward::new(shape, head) };
+    let (shape, heads) = ([2, 2, 70, 90], [64, 64]);
+    let causal = band(None, Some(0));
+    let grouped = of([1, 6, 100, 90], BFloat16, [3, 6, 100, 90], heads);
+    let grouped = Backward { key_heads: 2, has_lengths: true, has_sinks: true, io: BFloat16, ..grouped };
+    let biased = Backward { bias: Some(([1, 2, 70, 90], Half)), mask: causal, ..of(shape, Half, shape, heads) };
+    let apart = of([1, 4, 70, 90], Half, [1, 4, 70, 90], [64, 40]);
+    let mut all = vec![
+        ("of_all", of(shape, Half, shape, heads)),
+        ("of_float", of([1, 2, 70, 90], Float, shape, heads)),
+        ("of_odd_keys", of([1, 1, 33, 77], Half, [2, 2, 33, 77], [16, 16])),
+        ("of_keys", Backward { mask: causal, ..of([2, 1, 1, 140], Half, [2, 2, 150, 140], [128, 128]) }),
+        ("of_queries", of([1, 1, 150, 1], Half, [1, 2, 150, 130], [192, 128])),
+        ("groups_lengths_sinks", grouped),
+        ("ragged_groups_sinks", Backward { ragged: Ragged::All, is_interleaved: true, ..grouped }),
+        ("heads_of_256", of([1, 2, 65, 63], Half, [1, 2, 65, 63], [256, 256])),
+        ("bias", biased),
+        ("bias_gradient", Backward { bias_gradient: Some(Half), ..biased }),
+        ("alibi", Backward { slopes: Slopes::OfFrontend, ..biased }),
+        ("float", Backward { io: Float, ..of(shape, Float, shape, [36, 36]) }),
+        ("groups_apart", Backward { key_heads: 1, value_heads: Some(2), ..apart }),
+    ];
+    for (name, port) in [("queries_alone", Port::DQ), ("keys_alone", Port::DK), ("values_alone", Port::DV)] {
+        all.push((name, Backward { alone: Some(port), ..of([1, 2, 70, 90], Half, shape, [40, 72]) }));
+    }
+    all
+}
+
 /// Q, K, V, O, dO and the statistics.
 const HEADS: usize = 6;
 
 fn band(left_bound: Option<i64>, right_bound: Option<i64>) -> ScoreMask {
     ScoreMask { left_bound, right_bound, is_bottom_right: false }
+}
+
+/// By what scores lean.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Slopes {
+    Nothing,
+    OfFrontend,
+    Given,
 }
 
 /// The backward pass of an attention of `[batches, heads, queries, keys]` and heads of so many elements, of queries and of values.
@@ -203,6 +272,9 @@ struct Backward {
     has_sinks: bool,
     /// The probability to keep, where some are dropped.
     keep: Option<f32>,
+    /// Extents of a mask that probabilities are multiplied by, and its type.
+    masked: Option<([i64; 4], DataType)>,
+    slopes: Slopes,
     /// Extents of a bias of scores, and its type.
     bias: Option<([i64; 4], DataType)>,
     /// Whether the gradient of the bias is stored, and its type.
@@ -236,6 +308,8 @@ impl Backward {
             has_lengths: false,
             has_sinks: false,
             keep: None,
+            masked: None,
+            slopes: Slopes::Nothing,
             bias: None,
             bias_gradient: None,
             is_interleaved: false,
@@ -293,6 +367,17 @@ impl Backward {
             }
             inputs.push((Port::DROPOUT_SCALE, graph.tensor(scalar("factor", f64::from(1.0 / keep)))));
         }
+        if let Some((dim, data_type)) = self.masked {
+            let mask = Tensor::new("drop mask").row_major(dim).data_type(data_type);
+            inputs.push((Port::DROPOUT_MASK, graph.tensor(mask)));
+            for (port, value) in [(Port::DROPOUT_SCALE, 1.25), (Port::DROPOUT_SCALE_INV, 0.75)] {
+                inputs.push((port, graph.tensor(scalar(port.0, value))));
+            }
+        }
+        if self.slopes == Slopes::Given {
+            let slopes = Tensor::new("slopes").row_major([1, heads, 1, 1]).data_type(Float);
+            inputs.push((Port::ALIBI_SLOPES, graph.tensor(slopes)));
+        }
         let scaling = self.scaling;
         inputs.extend(scaling.iter().flat_map(|scaling| scaling.inputs(&mut graph)));
         for (place, data_type) in
@@ -315,7 +400,7 @@ impl Backward {
         let bias_gradient = self.bias.zip(self.bias_gradient).map(|((dim, _), data_type)| (dim, data_type));
         ports.extend(bias_gradient.map(|_| Port::ATTENTION_DBIAS));
         let dropout = self.keep.map(|keep| Dropout { kept: Bernoulli { keep } });
-        let backward = AttentionBackward { mask: self.mask, dropout };
+        let backward = AttentionBackward { mask: self.mask, dropout, alibi: self.slopes == Slopes::OfFrontend };
         let dumps = self.keep.is_some() && self.alone.is_none();
         ports.extend(dumps.then_some(Port::RNG_DUMP));
         ports.extend(scaling.iter().flat_map(|scaling| scaling.ports()));

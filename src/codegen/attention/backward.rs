@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::gradients::{GradientRows, GradientText, scale_text};
+use super::gradients::{GradientRows, GradientText, factors_text, scale_text};
 use super::sequences::{Boxed, batch_offset, offset_lines, with_offsets};
-use super::{LINE, LINE_BYTES, LOG2E, SECTIONS, STEP, dropout, length_line, number, pack_function, registers};
+use super::{LINE, LINE_BYTES, LOG2E, SECTIONS, STEP, length_line, number, pack_function, registers};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
@@ -90,7 +90,7 @@ pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: 
         stats: pointer(kernel.stats),
         stats_offset: offset(kernel.stats),
         log2e: names::float_literal(LOG2E),
-        scale: scale_text(graph, used, kernel.scale),
+        scale: factors_text(graph, used, kernel.scale.into_iter().chain(kernel.factors_of_left.iter().copied())),
         factors: kernel.factors.iter().map(|&id| format!(" * {}", number(graph, used, id))).collect(),
         keeps_delta: kernel.keeps_delta,
         may_be_empty: kernel.may_be_empty,
@@ -274,7 +274,7 @@ struct StepText {
     bias: Option<String>,
     score: String,
     drops: Option<String>,
-    drops_values: Option<&'static str>,
+    drops_values: Option<String>,
     score_products: Vec<String>,
     difference_products: Vec<String>,
     sums_of_before: String,
@@ -423,8 +423,7 @@ impl Backward<'_, '_> {
         let outputs = self.rows.outputs(true)?;
         let unit = with_offsets(self.rows.unit(), self.rows.graph, problem.outputs.iter().map(|output| output.tensor));
         let scale = scale_text(self.rows.graph, self.rows.used, problem.scale);
-        let state = |dropout| dropout::state(self.rows.graph, self.rows.used, dropout);
-        let dropout = problem.dropout.map(state).transpose()?;
+        let dropout = self.rows.dropout_state()?;
         let (scaling, kept) = (self.rows.scaling_lines(), self.rows.kept_line());
         let record = ConsumerText {
             units: self.units(),
@@ -464,7 +463,7 @@ impl Backward<'_, '_> {
         let (kernel, layout) = (self.kernel, self.layout);
         let problem = &kernel.problem;
         let ([head, value_head], others) = (problem.extents.head, kernel.tile.others);
-        let (kept, drops) = problem.dropout.map(|dropout| self.rows.drops(dropout)).unzip();
+        let drops = self.rows.drops(&self.rows.query_head())?;
         let biased = self.rows.biased(&self.rows.query_head())?;
         let [statistic, delta] = self.rows.facts();
         let [p_word, s_word] = self.rows.operand_words(pack_function(problem.operand));
@@ -489,11 +488,11 @@ impl Backward<'_, '_> {
             statistic,
             delta,
             factor: self.rows.factor(),
-            kept: kept.flatten(),
+            kept: drops.kept,
             bias: biased.reads,
             score: biased.value,
-            drops,
-            drops_values: (problem.dropout.is_some() && problem.of_keys).then_some("fw_drop(x, kept);"),
+            drops: drops.gradients,
+            drops_values: drops.values,
             score_products: self.first_products(head, "FW_SCORES"),
             difference_products: self.first_products(value_head, "FW_DIFFERENCES"),
             sums_of_before: if is_first { String::new() } else { self.sums()? },

@@ -1,17 +1,19 @@
-//! A bias of scores, as the backward pass reads it.
+//! What the backward pass reads for its scores: a bias, a mask of dropout, slopes of heads.
 
 use serde::Serialize;
 
 use super::gradients::GradientRows;
-use super::{LOG2E, number};
+use super::{LOG2E, number, spread_offset};
 use crate::codegen::names;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
-use crate::graph::FinalTensor;
+use crate::graph::{AlibiSlopes, FinalTensor};
+use crate::kernel::{HeadSlopes, ScoreTensor};
 
 /// What `attention/bias.cuh` reads.
 #[derive(Serialize)]
 struct BiasText {
+    name: &'static str,
     is_paired: bool,
     /// Whether rows are keys, and columns queries.
     of_keys: bool,
@@ -28,36 +30,71 @@ struct BiasText {
     offset: String,
 }
 
-/// How the scores of a step are biased.
-pub(super) struct Biased {
-    /// Lines that ask for the bias.
+/// A value of each score of a step.
+pub(super) struct Read {
+    /// Lines that ask for it.
     pub(super) reads: Option<String>,
-    /// `x[i]` with it.
+    /// That of `x[i]`.
     pub(super) value: String,
 }
 
 impl GradientRows<'_, '_> {
-    /// What scores are in powers of two: those that are scaled where their bias is added, or as they are multiplied.
+    /// What scores are in powers of two: those that are scaled where something is added to them, or as they are multiplied.
     pub(super) fn unit_of_scores(&mut self) -> String {
         let (log2e, further) = (names::float_literal(LOG2E), self.further_factors());
-        if self.problem.bias.is_some() { log2e } else { format!("scale * {log2e}{further}") }
+        let is_scaled = self.problem.bias.is_some() || self.problem.slopes.is_some();
+        if is_scaled { log2e } else { format!("scale * {log2e}{further}") }
     }
 
-    /// Score `x[i]` with its bias, of a head of Q.
-    pub(super) fn biased(&mut self, head: &str) -> Result<Biased, Error> {
-        let Some(bias) = self.problem.bias else { return Ok(Biased { reads: None, value: "x[i]".to_owned() }) };
-        let tensor = self.graph.tensor(bias.tensor);
-        let with = |value: &str| format!("fmaf(x[i], scale, {value})");
+    /// Score `x[i]` of a head of Q with its bias, and leaning.
+    pub(super) fn biased(&mut self, head: &str) -> Result<Read, Error> {
+        let bias = self.problem.bias.map(|bias| self.read(bias, "bias", head)).transpose()?;
+        let leaning = self.problem.slopes.map(|slopes| self.leaning(slopes, head));
+        let value = match (&bias, &leaning) {
+            (None, None) => "x[i]".to_owned(),
+            (None, Some(leaning)) => format!("fmaf(x[i], scale, {})", leaning.value),
+            (Some(bias), None) => format!("fmaf(x[i], scale, {})", bias.value),
+            (Some(bias), Some(leaning)) => format!("fmaf(x[i], scale, {}) + {}", bias.value, leaning.value),
+        };
+        let reads: Vec<String> = [bias, leaning].into_iter().flatten().filter_map(|read| read.reads).collect();
+        Ok(Read { reads: (!reads.is_empty()).then(|| reads.join("\n")), value })
+    }
+
+    /// By what scores lean: the distance of the lane's first row and column for a step, and a known one for each score from there.
+    fn leaning(&mut self, slopes: HeadSlopes, head: &str) -> Read {
+        let slope = match slopes {
+            HeadSlopes::OfFrontend => slope_of_frontend(self.problem.extents.heads, head),
+            HeadSlopes::Given(id) if self.graph.tensor(id).is_pass_by_value => number(self.graph, self.used, id),
+            HeadSlopes::Given(id) => {
+                self.used.add(names::storage_section(self.graph.tensor(id).data_type));
+                let offset = spread_offset(self.graph, id, &["b", head, "0", "0"].map(str::to_owned));
+                format!("fw_value({}[{offset}])", names::pointer(self.graph, id))
+            }
+        };
+        // of rows of keys, columns are queries
+        let sign = if self.problem.of_keys { "-" } else { "" };
+        let lines = [
+            format!("const float slope = {sign}{slope};"),
+            format!("const float leaning = slope * float(block * {} + 2 * int(quad) - row);", self.others),
+        ];
+        let value = "fmaf(slope, float(8 * (i >> 2) + (i & 1) - 8 * (i >> 1 & 1)), leaning)".to_owned();
+        Read { reads: Some(lines.join("\n")), value }
+    }
+
+    /// A tensor with a value for each score, of a head of Q.
+    pub(super) fn read(&mut self, read: ScoreTensor, name: &'static str, head: &str) -> Result<Read, Error> {
+        let tensor = self.graph.tensor(read.tensor);
         if tensor.is_pass_by_value {
-            return Ok(Biased { reads: None, value: with(&number(self.graph, self.used, bias.tensor)) });
+            return Ok(Read { reads: None, value: number(self.graph, self.used, read.tensor) });
         }
         self.used.add(names::storage_section(tensor.data_type));
-        let is_paired = bias.is_paired && !self.problem.of_keys;
+        let is_paired = read.is_paired && !self.problem.of_keys;
         if is_paired {
             self.used.add("fw_vector");
         }
         let extents = self.problem.extents;
         let record = BiasText {
+            name,
             is_paired,
             of_keys: self.problem.of_keys,
             storage: names::storage_type(tensor.data_type),
@@ -66,13 +103,27 @@ impl GradientRows<'_, '_> {
             columns: self.others,
             last_query: extents.queries - 1,
             last_key: extents.keys - 1,
-            pointer: names::pointer(self.graph, bias.tensor),
+            pointer: names::pointer(self.graph, read.tensor),
             head_offset: offset(tensor, [(0, "b"), (1, head)]),
-            offset: offset(tensor, [(2, "bias_query"), (3, "bias_key")]),
+            offset: offset(tensor, [(2, &format!("{name}_query")), (3, &format!("{name}_key"))]),
         };
-        let value = if is_paired { "fw_value(bias[i / 2].at[i & 1])" } else { "fw_value(bias[i])" };
-        Ok(Biased { reads: Some(template::render(template!("attention/bias.cuh"), &record)?), value: with(value) })
+        let value = match is_paired {
+            true => format!("fw_value({name}[i / 2].at[i & 1])"),
+            false => format!("fw_value({name}[i])"),
+        };
+        Ok(Read { reads: Some(template::render(template!("attention/bias.cuh"), &record)?), value })
     }
+}
+
+/// The slope that the frontend gives a head.
+fn slope_of_frontend(heads: i64, head: &str) -> String {
+    let AlibiSlopes { step, first, beyond, others } = AlibiSlopes::of(heads);
+    let literal = |value: f64| names::float_literal(value as f32);
+    let shift = match heads > beyond {
+        true => format!("int({head}) < {beyond} ? {} : {}", literal(first), literal(others)),
+        false => literal(first),
+    };
+    format!("exp2f(fmaf(float({head}), {}, {shift}))", literal(step))
 }
 
 /// Where an element lies along some axes; of extents of 1 there is one for all. Places of 32 bits need fewer registers.

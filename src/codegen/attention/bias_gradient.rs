@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::backward::{Backward, BoxText};
-use super::gradients::{GradientRows, scale_text};
+use super::gradients::{GradientRows, factors_text, scale_text};
 use super::sequences::Boxed;
-use super::{SECTIONS, dropout, length_lines, registers, spread_offset};
+use super::{SECTIONS, length_lines, registers, spread_offset};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
@@ -42,11 +42,14 @@ pub(in crate::codegen) struct GradientText {
     drops: Option<String>,
     /// The factor of gradients of probabilities, where there is one.
     factor: Option<&'static str>,
+    /// What Δ is multiplied by, if it is.
+    of_delta: Option<String>,
     scores: u32,
     columns: u32,
     heads: i64,
     padded: i64,
     last_query: i64,
+    /// Lines that ask for what is read of each score.
     bias: Option<String>,
     score: String,
     score_products: Vec<String>,
@@ -92,7 +95,11 @@ pub(in crate::codegen) fn backward_bias(
     let [head, value_head] = problem.extents.head;
     let (lines, sequences) = boxes(&backward, layout);
     let biased = backward.rows.biased("h")?;
-    let drops = problem.dropout.map(|dropout| backward.rows.drops(dropout).1);
+    let drops = backward.rows.drops("h")?;
+    let reads: Vec<String> = [biased.reads, drops.kept].into_iter().flatten().collect();
+    let is_drawn = problem.dropout.is_some_and(|dropout| dropout.drawn().is_some());
+    let factors = kernel.factors_of_delta();
+    let of_delta = (!factors.is_empty()).then(|| factors_text(graph, backward.rows.used, factors.into_iter()));
     Ok(GradientText {
         threads: pass.tile.threads(),
         score_registers: registers(0, scores),
@@ -113,19 +120,20 @@ pub(in crate::codegen) fn backward_bias(
         gradients_at: head_lines(head) * pass.tile.rows() * super::LINE_BYTES,
         values_at: layout.keys + backward.second_other(),
         unit: backward.rows.unit_of_scores(),
-        factor: problem.dropout.map(|_| "drop_scale"),
+        factor: is_drawn.then_some("drop_scale"),
+        of_delta,
         scores,
         columns: pass.tile.others,
         heads: problem.extents.heads,
         padded: problem.padded,
         last_query: problem.extents.queries - 1,
-        bias: biased.reads,
+        bias: (!reads.is_empty()).then(|| reads.join("\n")),
         score: biased.value,
         score_products: backward.first_products(head, "FW_SCORES"),
         difference_products: backward.first_products(value_head, "FW_DIFFERENCES"),
-        drops,
+        drops: drops.gradients,
         scale: scale_text(graph, backward.rows.used, problem.scale),
-        dropout: problem.dropout.map(|dropout| dropout::state(graph, backward.rows.used, dropout)).transpose()?,
+        dropout: backward.rows.dropout_state()?,
         store,
     })
 }

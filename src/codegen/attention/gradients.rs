@@ -4,12 +4,12 @@ use serde::Serialize;
 
 use super::output::RowStore;
 use super::sequences::{batch_offset, is_ragged};
-use super::{edge_text, existing_rows, length_lines, number};
+use super::{dropout, edge_text, existing_rows, length_lines, number};
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{BackwardOutput, BackwardProblem, Dropping};
+use crate::kernel::{BackwardDropout, BackwardOutput, BackwardProblem, Dropping, MaskedDropping};
 
 /// Own rows of a kernel: so many of a tile, by so many others of a step.
 pub(super) struct GradientRows<'a, 'u> {
@@ -27,6 +27,17 @@ pub(super) struct GradientText {
     pub(super) store: String,
 }
 
+/// Lines of a step that drop.
+#[derive(Default)]
+pub(super) struct Drops {
+    /// Those that say what is kept, before scores are there.
+    pub(super) kept: Option<String>,
+    /// Those that drop gradients of probabilities `y`.
+    pub(super) gradients: Option<String>,
+    /// Those that drop probabilities `x`, where they are multiplied.
+    pub(super) values: Option<String>,
+}
+
 /// What `attention/backward_cut.cuh` reads.
 #[derive(Serialize)]
 struct CutText {
@@ -36,7 +47,13 @@ struct CutText {
 
 /// The factor of scores.
 pub(super) fn scale_text(graph: &FinalizedGraph, used: &mut Used, scale: Option<TensorId>) -> String {
-    scale.map_or("1.0f".to_owned(), |id| number(graph, used, id))
+    factors_text(graph, used, scale.into_iter())
+}
+
+/// The product of numbers.
+pub(super) fn factors_text(graph: &FinalizedGraph, used: &mut Used, factors: impl Iterator<Item = TensorId>) -> String {
+    let factors: Vec<String> = factors.map(|id| number(graph, used, id)).collect();
+    if factors.is_empty() { "1.0f".to_owned() } else { factors.join(" * ") }
 }
 
 /// An end of a row's others, none beyond its sequence. NVRTC 13.0 does not come back from a single row's `row < 1 ? min(…) : 0`.
@@ -122,9 +139,41 @@ impl GradientRows<'_, '_> {
         [first.unwrap_or("0".to_owned()), within(end)]
     }
 
-    /// The lines that say what is kept of a step before its scores are there, and those that drop gradients of probabilities. Rows of keys
-    /// have the eight columns of a counter side by side, rows of queries one each.
-    pub(super) fn drops(&mut self, dropout: Dropping) -> (Option<String>, String) {
+    /// What becomes of a step's probabilities, and of their gradients, of a head of Q.
+    pub(super) fn drops(&mut self, head: &str) -> Result<Drops, Error> {
+        match self.problem.dropout {
+            None => Ok(Drops::default()),
+            Some(BackwardDropout::Drawn(dropout)) => Ok(self.drawn(dropout)),
+            Some(BackwardDropout::Masked(masked)) => self.masked(masked, head),
+        }
+    }
+
+    /// The lines that say what all of the kernel's drops are told.
+    pub(super) fn dropout_state(&mut self) -> Result<Option<String>, Error> {
+        match self.problem.dropout {
+            None => Ok(None),
+            Some(BackwardDropout::Drawn(dropout)) => dropout::state(self.graph, self.used, dropout).map(Some),
+            Some(BackwardDropout::Masked(masked)) => Ok(masked
+                .scale
+                .map(|scale| format!("const float drop_scale = {};", number(self.graph, self.used, scale)))),
+        }
+    }
+
+    /// Probabilities times a mask and its factor, before they are rounded. Where there is no probability, what the mask has may be anything.
+    fn masked(&mut self, masked: MaskedDropping, head: &str) -> Result<Drops, Error> {
+        let read = self.read(masked.mask, "drop_mask", head)?;
+        let factor = masked.scale.map_or(String::new(), |_| " * drop_scale".to_owned());
+        let value = format!("{}{factor}", read.value);
+        let each = |text: String| format!("#pragma unroll\nfor (int i = 0; i < {}; ++i) {text}", self.scores());
+        Ok(Drops {
+            kept: read.reads,
+            gradients: Some(each(format!("y[i] *= {value};"))),
+            values: self.problem.of_keys.then(|| each(format!("if (x[i] != 0.0f) x[i] *= {value};"))),
+        })
+    }
+
+    /// What a generator says. Rows of keys have the eight columns of a counter side by side, rows of queries one each.
+    fn drawn(&mut self, dropout: Dropping) -> Drops {
         let (problem, threshold) = (self.problem, dropout.threshold);
         let heads = problem.extents.heads;
         if problem.of_keys {
@@ -136,7 +185,11 @@ impl GradientRows<'_, '_> {
                 "unsigned kept[{words}];\nfw_kept_rows<{threshold}u, {count}>(kept, row / 8, block * {}, {head}, drop_state, lane);",
                 self.others
             );
-            return (Some(kept), "fw_drop(y, kept);".to_owned());
+            return Drops {
+                kept: Some(kept),
+                gradients: Some("fw_drop(y, kept);".to_owned()),
+                values: Some("fw_drop(x, kept);".to_owned()),
+            };
         }
         self.used.add("fw_drop_columns");
         let lines = [
@@ -147,7 +200,12 @@ impl GradientRows<'_, '_> {
                 self.others / 8
             ),
         ];
-        (None, lines.join("\n"))
+        Drops { gradients: Some(lines.join("\n")), ..Drops::default() }
+    }
+
+    /// What is drawn.
+    fn drawing(&self) -> Option<Dropping> {
+        self.problem.dropout.and_then(|dropout| dropout.drawn())
     }
 
     /// The head of Q whose scores a step has.
@@ -160,7 +218,8 @@ impl GradientRows<'_, '_> {
 
     /// Whether steps have to know which of several heads they are of.
     pub(super) fn counts_members(&self) -> bool {
-        self.problem.members() > 1 && (self.problem.dropout.is_some() || self.problem.bias.is_some())
+        let BackwardProblem { dropout, bias, slopes, .. } = self.problem;
+        self.problem.members() > 1 && (dropout.is_some() || bias.is_some() || slopes.is_some())
     }
 
     fn output(&mut self, output: &BackwardOutput, first: u32, clears: bool) -> Result<GradientText, Error> {
@@ -184,7 +243,7 @@ impl GradientRows<'_, '_> {
         if problem.scaling.is_some() {
             return self.scaled_output(&store, output);
         }
-        let has_factor = problem.dropout.is_some() && output.is_of_values;
+        let has_factor = self.drawing().is_some() && output.is_of_values;
         let factor = if has_factor { "drop_scale" } else { "1.0f" };
         Ok(GradientText { factor: factor.to_owned(), store: store.text(self.graph, self.used)? })
     }
@@ -209,7 +268,7 @@ impl GradientRows<'_, '_> {
 
     /// The factor of gradients of probabilities.
     pub(super) fn factor(&self) -> &'static str {
-        match (&self.problem.scaling, self.problem.dropout) {
+        match (&self.problem.scaling, self.drawing()) {
             (Some(_), _) => "of_differences",
             (None, Some(_)) => "scale * drop_scale",
             (None, None) => "scale",

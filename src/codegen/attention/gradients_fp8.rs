@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use super::fp8::Scaled;
-use super::gradients::{GradientRows, GradientText};
+use super::gradients::{GradientRows, GradientText, factors_text};
+use super::length_line;
 use super::output::RowStore;
 use super::sequences::{batch_offset, offset_lines};
-use super::{length_line, number};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::error::Error;
@@ -85,26 +85,20 @@ pub(in crate::codegen) fn half_rows(graph: &FinalizedGraph, used: &mut Used, ker
     HalfRowsText { threads: HalfRowsKernel::THREADS, heads, cleared }
 }
 
-/// A product of numbers, `1.0f` where there are none.
-pub(super) fn product(graph: &FinalizedGraph, used: &mut Used, ids: impl Iterator<Item = TensorId>) -> String {
-    let texts: Vec<String> = ids.map(|id| number(graph, used, id)).collect();
-    if texts.is_empty() { "1.0f".to_owned() } else { texts.join(" * ") }
-}
-
 impl GradientRows<'_, '_> {
     /// What scores in FP8 are multiplied by beside their scale, as a factor behind another.
     pub(super) fn further_factors(&mut self) -> String {
         let Some(scaling) = self.problem.scaling.as_ref().filter(|scaling| !scaling.scores.is_empty()) else {
             return String::new();
         };
-        format!(" * {}", product(self.graph, self.used, scaling.scores.iter().copied()))
+        format!(" * {}", factors_text(self.graph, self.used, scaling.scores.iter().copied()))
     }
 
     /// The lines of a launch that say what differences of probabilities' gradients, and operands, are multiplied by.
     pub(super) fn scaling_lines(&mut self) -> Vec<String> {
         let Some(scaling) = &self.problem.scaling else { return Vec::new() };
         let mut line = |name: &str, ids: Vec<TensorId>| {
-            format!("const float {name} = {};", product(self.graph, self.used, ids.into_iter()))
+            format!("const float {name} = {};", factors_text(self.graph, self.used, ids.into_iter()))
         };
         let mut lines = Vec::new();
         if self.problem.has_sums() {
@@ -152,14 +146,14 @@ impl GradientRows<'_, '_> {
         let scaled = Scaled { largest: factors.largest.map(|_| "largest_o"), adds_sums: false };
         let text = store.scaled_text(graph, self.used, scaled)?;
         let mut lines =
-            vec![format!("const float of_stored = {};", product(graph, self.used, factors.last.into_iter()))];
+            vec![format!("const float of_stored = {};", factors_text(graph, self.used, factors.last.into_iter()))];
         lines.extend(factors.largest.map(|_| "float largest_o = 0.0f;".to_owned()));
         lines.push(text);
         if let Some(id) = factors.largest {
             self.used.add("fw_keep_largest");
             lines.push(format!("fw_keep_largest({}, largest_o, lane);", names::pointer(graph, id)));
         }
-        let factor = product(graph, self.used, factors.factors.into_iter().flatten());
+        let factor = factors_text(graph, self.used, factors.factors.into_iter().flatten());
         Ok(GradientText { factor, store: lines.join("\n") })
     }
 }

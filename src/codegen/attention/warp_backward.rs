@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::dropout;
 use super::gradients::{GradientRows, GradientText, scale_text};
 use super::loads::{RowLoad, fragments};
 use super::sequences::{batch_offset, with_offsets};
@@ -68,7 +67,7 @@ pub(in crate::codegen) struct BackwardText {
     bias: Option<String>,
     score: String,
     drops: Option<String>,
-    drops_values: Option<&'static str>,
+    drops_values: Option<String>,
     /// Accumulators of dV, and of dK or dQ.
     values_from: u32,
     values: u32,
@@ -88,10 +87,10 @@ pub(in crate::codegen) fn backward(
     let of = fragments(used, problem.operand);
     SECTIONS.iter().chain(&["fw_fast_exp2"]).for_each(|section| used.add(section));
     let loads = loads(graph, used, kernel)?;
-    let dropout = problem.dropout.map(|dropout| dropout::state(graph, used, dropout)).transpose()?;
     let scale = scale_text(graph, used, problem.scale);
     let mut rows = GradientRows { graph, used, problem, rows: tile.rows(), others: tile.others };
-    let (kept, drops) = problem.dropout.map(|dropout| rows.drops(dropout)).unzip();
+    let dropout = rows.dropout_state()?;
+    let drops = rows.drops(&rows.query_head())?;
     let biased = rows.biased(&rows.query_head())?;
     let [statistic, delta] = rows.facts();
     let scores = rows.scores();
@@ -139,11 +138,11 @@ pub(in crate::codegen) fn backward(
         statistic,
         delta,
         factor: rows.factor(),
-        kept: kept.flatten(),
+        kept: drops.kept,
         bias: biased.reads,
         score: biased.value,
-        drops,
-        drops_values: (problem.dropout.is_some() && problem.of_keys).then_some("fw_drop(x, kept);"),
+        drops: drops.gradients,
+        drops_values: drops.values,
         values_from: first,
         values,
         sums_from: first + if problem.has_values() { values } else { 0 },

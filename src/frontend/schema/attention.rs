@@ -15,6 +15,7 @@ pub(super) const DROPOUT_KEYS: &[Key] = &[key("keep_probability", Kind::Float)];
 pub(super) const OPERATION_OPTIONS: &[&str] = &[
     "Attn_scale",
     "Bias",
+    "Alibi_slopes",
     "SEQ_LEN_Q",
     "SEQ_LEN_KV",
     "LEFT_BOUND",
@@ -22,7 +23,9 @@ pub(super) const OPERATION_OPTIONS: &[&str] = &[
     "SINK_TOKEN",
     "Seed",
     "Offset",
+    "Dropout_mask",
     "Dropout_scale",
+    "Dropout_scale_inv",
     "Descale_Q",
     "Descale_K",
     "Descale_V",
@@ -43,6 +46,7 @@ pub(super) const OPERATION_KEYS: &[Key] = &[
     key("right_bound", Kind::Integer),
     key("diagonal_alignment", ALIGNMENT),
     key("keep_probability", Kind::Float),
+    key("alibi_mask", Kind::Flag),
 ];
 
 const FORWARD_KEYS: &[Key] = &[

@@ -1,10 +1,12 @@
 //! ALiBi of a node: a slope of each head times the distance of key and query is added to its scores (AT-O7).
 //!
-//! Programs send slopes as a tensor, and a node has a flag alone. Of `h` heads, `n` the largest power of two among them, head `i < n` has the slope
-//! `2^(−8 (i + 1) / n)`, and head `n + j` has `2^(−4 (2 j + 1) / n)`: powers of two of `−8 i / n` and a number that is one of two.
+//! Programs send slopes as a tensor, and a node has a flag alone: slopes are those of [`AlibiSlopes`] then. The forward pass that belongs to a
+//! backward pass may have a tensor of them, too.
 
 use super::Lowering;
-use crate::graph::{Attributes, DataType, Pointwise, PointwiseMode, Port, Scalar, Tensor, TensorId};
+use crate::graph::{
+    AlibiSlopes, Attributes, DataType, Operation, Pointwise, PointwiseMode, Port, Scalar, Tensor, TensorId,
+};
 
 /// The flag of a node.
 pub(super) const FLAG: &str = "alibi_mask";
@@ -14,43 +16,22 @@ const HEADS: i64 = 1;
 const QUERIES: i64 = 2;
 const KEYS: i64 = 3;
 
-/// Exponents of the slopes of so many heads: what the number of a head is multiplied by, and what is added for heads below a number, and for others.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Exponents {
-    step: f64,
-    first: f64,
-    beyond: i64,
-    others: f64,
+/// Whether a node has the flag.
+pub(super) fn is_set(node: &Operation) -> bool {
+    node.attributes.kept().get(FLAG).and_then(serde_json::Value::as_bool) == Some(true)
 }
 
-impl Exponents {
-    fn of(heads: i64) -> Self {
-        let beyond = 1 << (i64::BITS - 1 - heads.max(1).leading_zeros());
-        let step = -8.0 / beyond as f64;
-        Self { step, first: step, beyond, others: 8.0 + step / 2.0 }
-    }
-}
-
-/// Adds the operations, and gives the scores with what they add.
+/// Adds the operations where the node has the flag, or slopes, and gives the scores with what they add.
 pub(super) fn added(lowering: &mut Lowering, scores: TensorId) -> TensorId {
     use PointwiseMode as M;
-    let heads = lowering.scores[1];
-    let exponents = Exponents::of(heads);
+    let given = lowering.input(Port::ALIBI_SLOPES);
+    if given.is_none() && !is_set(lowering.node) {
+        return scores;
+    }
     let mut steps = Steps { lowering, scores };
     let [row, column] = [QUERIES, KEYS].map(|axis| steps.index(axis, DataType::Int32));
     let distance = steps.pointwise("distance", M::Sub, &[column, row], DataType::Int32);
-    let head = steps.index(HEADS, DataType::Float);
-    let step = steps.number(exponents.step);
-    let multiple = steps.pointwise("multiple", M::Mul, &[head, step], DataType::Float);
-    let mut shift = steps.number(exponents.first);
-    if heads > exponents.beyond {
-        let [beyond, others] = [exponents.beyond as f64, exponents.others].map(|value| steps.number(value));
-        let is_first = steps.pointwise("is_first", M::CmpLt, &[head, beyond], DataType::Boolean);
-        shift = steps.pointwise("shift", M::BinarySelect, &[shift, others, is_first], DataType::Float);
-    }
-    let exponent = steps.pointwise("exponent", M::Add, &[multiple, shift], DataType::Float);
-    let two = steps.number(2.0);
-    let slope = steps.pointwise("slope", M::Pow, &[two, exponent], DataType::Float);
+    let slope = given.unwrap_or_else(|| steps.slopes());
     let leaning = steps.pointwise("leaning", M::Mul, &[distance, slope], DataType::Float);
     steps.pointwise("alibi", M::Add, &[scores, leaning], DataType::Float)
 }
@@ -62,6 +43,25 @@ struct Steps<'a, 'b> {
 }
 
 impl Steps<'_, '_> {
+    /// The slope of the head of each score.
+    fn slopes(&mut self) -> TensorId {
+        use PointwiseMode as M;
+        let heads = self.lowering.scores[1];
+        let slopes = AlibiSlopes::of(heads);
+        let head = self.index(HEADS, DataType::Float);
+        let step = self.number(slopes.step);
+        let multiple = self.pointwise("multiple", M::Mul, &[head, step], DataType::Float);
+        let mut shift = self.number(slopes.first);
+        if heads > slopes.beyond {
+            let [beyond, others] = [slopes.beyond as f64, slopes.others].map(|value| self.number(value));
+            let is_first = self.pointwise("is_first", M::CmpLt, &[head, beyond], DataType::Boolean);
+            shift = self.pointwise("shift", M::BinarySelect, &[shift, others, is_first], DataType::Float);
+        }
+        let exponent = self.pointwise("exponent", M::Add, &[multiple, shift], DataType::Float);
+        let two = self.number(2.0);
+        self.pointwise("slope", M::Pow, &[two, exponent], DataType::Float)
+    }
+
     /// The place of each score along an axis.
     fn index(&mut self, axis: i64, data_type: DataType) -> TensorId {
         let attributes = Pointwise { axis: Some(axis), ..Pointwise::new(PointwiseMode::GenIndex) };
@@ -88,28 +88,5 @@ impl Steps<'_, '_> {
         let name = format!("{}::{value}", self.lowering.node.name);
         let scalar = Tensor::scalar(name, DataType::Float, Scalar::Float(value));
         super::add(self.lowering.draft, Tensor { dim: vec![1; 4], stride: vec![1; 4], ..scalar })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slopes_are_those_of_the_frontend() {
-        let slope = |heads: i64, head: i64| {
-            let Exponents { step, first, beyond, others } = Exponents::of(heads);
-            (step * head as f64 + if head < beyond { first } else { others }).exp2()
-        };
-        for heads in [1, 2, 3, 8, 12, 20] {
-            let beyond = [1, 2, 4, 8, 16].into_iter().filter(|&power| power <= heads).max().unwrap();
-            for head in 0..heads {
-                let expected = match head < beyond {
-                    true => -8.0 * (head + 1) as f64 / beyond as f64,
-                    false => -4.0 * (2 * (head - beyond) + 1) as f64 / beyond as f64,
-                };
-                assert!((slope(heads, head) / expected.exp2() - 1.0).abs() < 1e-12, "{heads} heads, head {head}");
-            }
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! The backward pass of an attention: one operation that carries its definition ([`AttentionBackward`]).
 
 use super::{
-    ALIGNMENT, FP8_BACKWARD, LEFT, RIGHT, SAID_BY_PORTS, SCALE_VALUE, dropout, mask, obstacle_of, scale, turn,
+    ALIGNMENT, FP8_BACKWARD, LEFT, RIGHT, SAID_BY_PORTS, SCALE_VALUE, alibi, dropout, mask, obstacle_of, scale, turn,
 };
 use crate::graph::backward_scaling::{FACTORS, LARGEST};
 use crate::graph::draft::Draft;
@@ -28,7 +28,7 @@ const DETERMINISTIC: &str = "is_deterministic_algorithm";
 
 /// What keeps a node from becoming the operation.
 pub(super) fn obstacle(draft: &Draft, id: OperationId, operation: &Operation) -> Option<String> {
-    let known = [SCALE_VALUE, LEFT, RIGHT, ALIGNMENT, DETERMINISTIC];
+    let known = [SCALE_VALUE, LEFT, RIGHT, ALIGNMENT, DETERMINISTIC, alibi::FLAG];
     let mut keys: Vec<&str> = known.into_iter().chain(SAID_BY_PORTS).collect();
     let mut inputs = INPUTS.to_vec();
     let mut outputs = OUTPUTS.to_vec();
@@ -36,6 +36,8 @@ pub(super) fn obstacle(draft: &Draft, id: OperationId, operation: &Operation) ->
         keys.push(dropout::PROBABILITY);
         inputs.extend(dropout::INPUTS);
         outputs.extend((dropped != 0.0).then_some(Port::RNG_DUMP));
+    } else {
+        inputs.extend(dropout::MASK);
     }
     if operation.tag() == FP8_BACKWARD {
         inputs.extend(FACTORS);
@@ -61,6 +63,9 @@ pub(super) fn operation(draft: &mut Draft, id: OperationId, node: &Operation) ->
     let given = node.inputs.iter().filter(|slot| is_read(slot.0)).copied();
     let mut inputs: Vec<_> = given.chain(scale.map(|scale| (Port::ATTN_SCALE, scale))).collect();
     inputs.sort_by_key(|slot| INPUTS.iter().position(|port| *port == slot.0));
+    if dropping.is_none() {
+        inputs.extend(dropout::masked(draft, node));
+    }
     let dropout = dropping.map(|dropping| {
         inputs.extend(dropping.inputs);
         Dropout { kept: dropping.kept }
@@ -69,7 +74,7 @@ pub(super) fn operation(draft: &mut Draft, id: OperationId, node: &Operation) ->
     let mut outputs = node.outputs.clone();
     let order = || OUTPUTS.into_iter().chain([Port::RNG_DUMP]).chain(LARGEST);
     outputs.sort_by_key(|slot| order().position(|port| port == slot.0));
-    let backward = AttentionBackward { mask: mask(node, &scores), dropout };
+    let backward = AttentionBackward { mask: mask(node, &scores), dropout, alibi: alibi::is_set(node) };
     Ok(Operation {
         attributes: crate::graph::Attributes::Composite(Composite::AttentionBackward(backward)),
         compute_data_type: node.compute_data_type.or(Some(crate::graph::DataType::Float)),

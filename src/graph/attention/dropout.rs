@@ -51,6 +51,17 @@ impl Dropping {
 /// Ports of dropout by a mask.
 pub(super) const MASK: [Port; 3] = [Port::DROPOUT_MASK, Port::DROPOUT_SCALE, Port::DROPOUT_SCALE_INV];
 
+/// What a backward node says of dropout by a mask, if it has one; a divisor of 1 says nothing.
+pub(super) fn masked(draft: &Draft, node: &Operation) -> Vec<(Port, TensorId)> {
+    let is_one = |id: TensorId| {
+        let tensor = draft.tensor(id);
+        tensor.is_pass_by_value && tensor.value.is_some_and(|value| value.as_f64() == 1.0)
+    };
+    let says = |slot: &(Port, TensorId)| slot.0 != Port::DROPOUT_SCALE_INV || !is_one(slot.1);
+    let given = MASK.into_iter().filter_map(|port| Some((port, node.input(port)?)));
+    given.filter(says).filter(|_| node.input(Port::DROPOUT_MASK).is_some()).collect()
+}
+
 /// What drops the probabilities of a forward pass: its attributes, and its inputs beside them.
 pub(super) struct Step {
     composite: Composite,

@@ -31,12 +31,13 @@ const BIAS: Port = Port::ATTENTION_BIAS;
 const SINK: Port = Port::SINK_TOKEN;
 
 /// Ports of a node that its operations have, too.
-const INPUTS: [Port; 11] = [
+const INPUTS: [Port; 12] = [
     Q,
     K,
     V,
     SCALE,
     BIAS,
+    Port::ALIBI_SLOPES,
     Port::SEQ_LEN_Q,
     Port::SEQ_LEN_KV,
     SINK,
@@ -230,9 +231,7 @@ impl<'a> Lowering<'a> {
             x = y;
         }
         x = fp8::multiplied(&mut self, x, &[Port::DESCALE_Q, Port::DESCALE_K]);
-        if self.node.attributes.kept().get(alibi::FLAG).and_then(serde_json::Value::as_bool) == Some(true) {
-            x = alibi::added(&mut self, x);
-        }
+        x = alibi::added(&mut self, x);
         let lengths = ScoreMask::LENGTHS.iter().filter_map(|&port| Some((port, self.input(port)?)));
         let lengths: Vec<(Port, TensorId)> = lengths.collect();
         let blocks = self.input(Port::BLOCK_MASK).map(|blocks| (Port::BLOCK_MASK, blocks));

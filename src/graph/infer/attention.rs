@@ -127,7 +127,7 @@ fn check_numbers(node: &Node) -> Result<(), Malformed> {
 }
 
 /// Extents of the scores, where Q and K have natural ones.
-fn scores(node: &Node) -> Option<[i64; 4]> {
+pub(in crate::graph) fn scores(node: &Node) -> Option<[i64; 4]> {
     let [q, k] = [Port::Q, Port::K].map(|port| matrices(node, port).ok());
     let (q, k) = (q?, k?);
     Some([q[0], q[1], q[2], k[2]])

@@ -2,7 +2,7 @@
 //! [`AttentionBackward`].
 //!
 //! ```text
-//! Δ = Σ dO ∘ O, times 1      scores = Q · Kᵀ [· scale] [+ bias]      P = exp of scores − STATS, masked
+//! Δ = Σ dO ∘ O, times 1      scores = Q · Kᵀ [· scale] [+ bias] [+ ALiBi]      P = exp of scores − STATS, masked
 //! dV = Pᵀ · dO               dS = P ∘ (dO · Vᵀ − Δ) [· scale]        dK = dSᵀ · Q        dQ = dS · K
 //! dBIAS = Σ dS               dSINK = Σ exp(SINK − STATS) ∘ Δ, whose sign is the operation's (AT-U1)
 //! ```
@@ -102,7 +102,8 @@ impl Backward {
             && masks.blocks.is_none()
             && walk.lie_transposed(&inputs);
         let dropout = pass.drawn().map(|drawn| Dropout { kept: drawn.kept });
-        let backward = AttentionBackward { mask: masks.mask, dropout };
+        // slopes are given: those of heads by their number are nodes' alone
+        let backward = AttentionBackward { mask: masks.mask, dropout, alibi: false };
         let operation = super::operation(name, backward, inputs, outputs);
         fits.then_some(Self { operation, expectations: walk.expectations, operations: walk.operations })
     }
@@ -133,6 +134,8 @@ struct Pass {
     scores: Scores,
     rows: Rows,
     dropout: Option<Dropping>,
+    /// The mask of what is dropped, where it is drawn and stored.
+    dump: Option<TensorId>,
     /// The product that the gradient of Q is, or is made of.
     product: TensorId,
     /// Of Q, K and V.
@@ -157,7 +160,7 @@ impl Pass {
         let (p, dropout) = walk.kept(gradient.p)?;
         let rows = walk.rows(gradient.difference, dropout)?;
         let factors: Vec<TensorId> =
-            scores.factors.iter().copied().chain(dropout.map(|dropout| dropout.factor)).collect();
+            scores.factors.iter().copied().chain(dropout.and_then(|dropout| dropout.factor)).collect();
         if scores.k != k || scores.factors.len() > 1 || !walk.are_equal(&gradient.factors, &factors) {
             return None;
         }
@@ -167,17 +170,20 @@ impl Pass {
         let gradients = [walk.converted(product)?, dk, dv];
         let bias_gradient = walk.bias_gradient(if scores.factors.is_empty() { ds } else { gradient.unscaled });
         let sink = walk.sink(rows.delta, scores.stats);
-        Some(Self { k, scores, rows, dropout, product, gradients, bias_gradient, sink, scaling: None })
+        let dump = dropout.and_then(|dropout| walk.dump(dropout));
+        Some(Self { k, scores, rows, dropout, dump, product, gradients, bias_gradient, sink, scaling: None })
     }
 
     /// What is drawn, where something is dropped.
     fn drawn(&self) -> Option<Drawn> {
-        self.dropout?.drawn
+        self.dropout?.drawn()
     }
 
     fn inputs(&self) -> Vec<(Port, TensorId)> {
         let state = self.drawn().map(|drawn| drawn.state);
-        let factor = self.dropout.filter(|dropout| dropout.drawn.is_some()).map(|dropout| dropout.factor);
+        let masked = self.dropout.filter(|dropout| dropout.is_given());
+        // nothing is dropped by ones
+        let factor = self.dropout.filter(|_| state.is_some() || masked.is_some()).and_then(|dropout| dropout.factor);
         let Self { scores, rows, .. } = self;
         let bound = |port: Port| scores.masks.bounds.iter().find(|bound| bound.0 == port).map(|bound| bound.1);
         let mut inputs = given(&[
@@ -189,6 +195,7 @@ impl Pass {
             (Port::STATS, Some(scores.stats)),
             (Port::ATTN_SCALE, scores.factors.first().copied()),
             (Port::ATTENTION_BIAS, scores.bias),
+            (Port::ALIBI_SLOPES, scores.slopes),
             (Port::SEQ_LEN_Q, scores.masks.lengths[0]),
             (Port::SEQ_LEN_KV, scores.masks.lengths[1]),
             (Port::LEFT_BOUND, bound(Port::LEFT_BOUND)),
@@ -196,7 +203,9 @@ impl Pass {
             (Port::SINK_TOKEN, self.sink.map(|sink| sink.0)),
             (Port::SEED, state.map(|state| state[0])),
             (Port::OFFSET, state.map(|state| state[1])),
+            (Port::DROPOUT_MASK, masked.map(|dropout| dropout.mask)),
             (Port::DROPOUT_SCALE, factor),
+            (Port::DROPOUT_SCALE_INV, rows.inverse),
         ]);
         inputs.extend(self.scaling.iter().flat_map(fp8::Scaling::inputs));
         inputs
@@ -210,7 +219,7 @@ impl Pass {
             (Port::DV, Some(dv)),
             (Port::ATTENTION_DBIAS, self.bias_gradient),
             (Port::DSINK_TOKEN, self.sink.map(|sink| sink.1)),
-            (Port::RNG_DUMP, self.dropout.and_then(|dropout| dropout.dump)),
+            (Port::RNG_DUMP, self.dump),
         ]);
         outputs.extend(self.scaling.iter().flat_map(fp8::Scaling::outputs));
         outputs

@@ -1,8 +1,8 @@
 //! The backward pass of attention: what is known of each query, and gradients that are sums over queries, or over keys.
 
 use super::attention::{AttentionExtents, Band, RowStores, columns as value_columns, lines as head_lines};
-use super::attention_bias::ScoreBias;
-use super::dropout::Dropping;
+use super::attention_bias::{HeadSlopes, ScoreTensor};
+use super::dropout::BackwardDropout;
 use super::gradient_scaling::{BackwardScaling, GradientFactors};
 use crate::graph::TensorId;
 use crate::kernel::{MmaType, REGISTERS, TensorMap, WARPGROUP, WGMMA_ROWS};
@@ -27,6 +27,8 @@ pub struct AttentionRowsKernel {
     pub loads_vectors: bool,
     /// Factor of scores.
     pub scale: Option<TensorId>,
+    /// What Δ is multiplied by beside it, for gradients of probabilities that a mask leaves.
+    pub factors_of_left: Vec<TensorId>,
     /// Numbers that Δ is multiplied by.
     pub factors: Vec<TensorId>,
     /// Whether a third region has Δ alone, for the gradients of sinks and of a bias.
@@ -46,6 +48,7 @@ impl AttentionRowsKernel {
     /// Tensors that are read.
     pub fn reads(&self) -> impl Iterator<Item = TensorId> + use<'_> {
         let tensors = [self.output, self.gradient, self.stats].into_iter().chain(self.scale);
+        let tensors = tensors.chain(self.factors_of_left.iter().copied());
         tensors.chain(self.lengths).chain(self.offsets.iter().copied()).chain(self.factors.iter().copied())
     }
 
@@ -111,9 +114,11 @@ pub struct BackwardProblem {
     /// Offsets of the sequences of ragged tensors.
     pub offsets: Vec<TensorId>,
     /// Which of their probabilities were dropped.
-    pub dropout: Option<Dropping>,
+    pub dropout: Option<BackwardDropout>,
     /// What is added to them.
-    pub bias: Option<ScoreBias>,
+    pub bias: Option<ScoreTensor>,
+    /// By what they lean.
+    pub slopes: Option<HeadSlopes>,
     /// What scales them, of heads in FP8.
     pub scaling: Option<BackwardScaling>,
     /// Floats of a head in the workspace.
@@ -281,7 +286,7 @@ impl BackwardProblem {
     pub fn touched(&self) -> (Vec<TensorId>, Vec<TensorId>) {
         let edges = [self.band.left, self.band.right].into_iter().flatten().filter_map(|edge| edge.more);
         let lengths = self.band.lengths.into_iter().flatten();
-        let dropped = self.dropout.iter().flat_map(Dropping::reads);
+        let dropped = self.dropout.iter().flat_map(BackwardDropout::reads);
         (
             self.scale
                 .into_iter()
@@ -290,6 +295,7 @@ impl BackwardProblem {
                 .chain(self.offsets.iter().copied())
                 .chain(dropped)
                 .chain(self.bias.map(|bias| bias.tensor))
+                .chain(self.slopes.and_then(HeadSlopes::given))
                 .chain(self.scaling.iter().flat_map(BackwardScaling::reads))
                 .chain(self.outputs.iter().flat_map(|it| it.factors.reads()))
                 .collect(),

@@ -1,10 +1,10 @@
-//! A bias of an attention's scores, as its backward pass reads it.
+//! What the backward pass of an attention reads for its scores: a bias, a mask of dropout, and slopes of heads.
 
 use crate::graph::TensorId;
 
-/// A tensor that is added to scores (`docs/spec/attention.md` AT-O8), of their extents or 1.
+/// A tensor that is added to scores (`docs/spec/attention.md` AT-O8), or that probabilities are multiplied by (AT-O14), of their extents or 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ScoreBias {
+pub struct ScoreTensor {
     /// The tensor.
     pub tensor: TensorId,
     /// Bits of an element.
@@ -13,10 +13,29 @@ pub struct ScoreBias {
     pub is_paired: bool,
 }
 
-impl ScoreBias {
+impl ScoreTensor {
     /// Registers of a thread for what it reads of a step's so many scores, whose columns are keys or queries, and for where that lies.
     pub fn registers(&self, scores: u32, has_columns_of_keys: bool) -> u32 {
         const PLACES: u32 = 8;
         PLACES + if self.is_paired && has_columns_of_keys { scores * self.bits / 32 } else { scores }
+    }
+}
+
+/// By what scores lean: slopes times the distance of key and query (`docs/spec/attention.md` AT-O7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadSlopes {
+    /// The slopes that the frontend gives heads.
+    OfFrontend,
+    /// A tensor with one of each head.
+    Given(TensorId),
+}
+
+impl HeadSlopes {
+    /// The tensor of slopes, if there is one.
+    pub fn given(self) -> Option<TensorId> {
+        match self {
+            Self::OfFrontend => None,
+            Self::Given(id) => Some(id),
+        }
     }
 }

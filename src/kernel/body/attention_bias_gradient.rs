@@ -80,8 +80,14 @@ impl AttentionBiasKernel {
         BiasLayout { keys, stage_bytes, totals, barriers, bytes: barriers + 16 * tile.stages }
     }
 
+    /// What Δ is multiplied by for gradients of probabilities that a mask leaves.
+    pub fn factors_of_delta(&self) -> Vec<TensorId> {
+        self.pass.problem.dropout.map_or(Vec::new(), |dropout| dropout.factors_of_delta())
+    }
+
     /// Tensors that are read and written through pointers.
     pub fn touched(&self) -> (Vec<TensorId>, Vec<TensorId>) {
-        (self.pass.problem.touched().0, vec![self.result])
+        let reads = self.pass.problem.touched().0.into_iter().chain(self.factors_of_delta());
+        (reads.collect(), vec![self.result])
     }
 }

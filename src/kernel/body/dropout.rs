@@ -1,5 +1,6 @@
 //! Dropout of an attention: what its kernels are told of it, and the mask as a tensor.
 
+use super::attention_bias::ScoreTensor;
 use crate::graph::TensorId;
 
 /// Which probabilities are dropped, and what makes up for it (`docs/spec/attention.md` AT-O13).
@@ -48,6 +49,58 @@ impl ForwardDropout {
         match self {
             Self::Drawn(dropping) => Some(*dropping),
             Self::Masked { .. } => None,
+        }
+    }
+}
+
+/// A mask that probabilities of a backward pass are multiplied by, and its factor (AT-O14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaskedDropping {
+    /// The mask.
+    pub mask: ScoreTensor,
+    /// The factor of what is kept, if there is one.
+    pub scale: Option<TensorId>,
+    /// What Δ is multiplied by beside the factor, if it is.
+    pub inverse: Option<TensorId>,
+}
+
+/// What becomes of the probabilities of a backward pass, and of their gradients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackwardDropout {
+    /// Those that a generator says are dropped.
+    Drawn(Dropping),
+    /// They are multiplied by a mask.
+    Masked(MaskedDropping),
+}
+
+impl BackwardDropout {
+    /// Tensors that are read for each score, or for all.
+    pub fn reads(&self) -> Vec<TensorId> {
+        match self {
+            Self::Drawn(dropping) => dropping.reads().collect(),
+            Self::Masked(masked) => [masked.mask.tensor].into_iter().chain(masked.scale).collect(),
+        }
+    }
+
+    /// What is drawn.
+    pub fn drawn(&self) -> Option<Dropping> {
+        match self {
+            Self::Drawn(dropping) => Some(*dropping),
+            Self::Masked(_) => None,
+        }
+    }
+
+    /// What Δ is multiplied by for gradients of probabilities that a mask leaves.
+    pub fn factors_of_delta(&self) -> Vec<TensorId> {
+        let divided = self.masked().and_then(|masked| Some((masked.inverse?, masked.scale)));
+        divided.into_iter().flat_map(|(inverse, scale)| [inverse].into_iter().chain(scale)).collect()
+    }
+
+    /// The mask that is given.
+    pub fn masked(&self) -> Option<MaskedDropping> {
+        match self {
+            Self::Drawn(_) => None,
+            Self::Masked(masked) => Some(*masked),
         }
     }
 }

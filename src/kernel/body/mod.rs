@@ -30,13 +30,13 @@ pub use attention_backward::{
     AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardLayout, BackwardOutput,
     BackwardProblem, BackwardTile,
 };
-pub use attention_bias::ScoreBias;
+pub use attention_bias::{HeadSlopes, ScoreTensor};
 pub use attention_bias_gradient::{AttentionBiasKernel, BiasLayout};
 pub use attention_combination::AttentionCombinationKernel;
 pub use columns::ColumnsKernel;
 pub use copy::{CopyAxis, CopyKernel, UnfoldKernel, UnfoldedAxis};
 pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, Strip, TapAxis};
-pub use dropout::{DropoutMaskKernel, Dropping, ForwardDropout};
+pub use dropout::{BackwardDropout, DropoutMaskKernel, Dropping, ForwardDropout, MaskedDropping};
 pub use gemm::{Epilogue, FusedEpilogue, GemmKernel, PartialReduction, Tuning};
 pub use gradient_scaling::{BackwardScaling, GradientFactors, HalfRows, HalfRowsKernel};
 pub use inside::{Inside, OperandsBefore, Telling};

@@ -83,9 +83,10 @@ pub fn bounds_with(graph: &FinalizedGraph, inputs: &HostTensors, options: BoundO
     let (softmaxes, own) = (probabilities(graph), graph.tensors().len());
     let (whole, graph) = (graph, &*graph.expand());
     let probabilities = softmaxes.into_iter().chain(rounded_in_definitions(graph, own)).collect();
+    let exponentials = exponentials_of_definitions(graph, own);
     check_supported(graph)?;
     let values = Values::new(graph, inputs)?;
-    let analysis = Analysis { graph, values: &values, options, probabilities };
+    let analysis = Analysis { graph, values: &values, options, probabilities, exponentials };
     let load = |id| Ok(Bounded::exact(DenseF64::from_host(values.get(id)?)?));
     let outputs = walk(graph, load, |id, operands| analysis.step(id, operands))?;
     let stored = |(id, output): (TensorId, Bounded)| {
@@ -142,12 +143,20 @@ fn rounded_in_definitions(expanded: &FinalizedGraph, own: usize) -> impl Iterato
     expanded.tensor_ids().skip(own).filter(is_rounded)
 }
 
+/// Exponentials of definitions, such as probabilities of a backward pass: kernels of attention have the chip's `ex2`, which gives no subnormal numbers.
+fn exponentials_of_definitions(expanded: &FinalizedGraph, own: usize) -> BTreeSet<TensorId> {
+    let exponentials = expanded.operations().filter(|it| it.pointwise_mode() == Some(PointwiseMode::Exp));
+    exponentials.filter_map(Operation::result).filter(|id| id.index() >= own).collect()
+}
+
 struct Analysis<'a> {
     graph: &'a FinalizedGraph,
     values: &'a Values<'a>,
     options: BoundOptions,
     /// What may be rounded elsewhere.
     probabilities: BTreeSet<TensorId>,
+    /// What may be 0 where it is subnormal.
+    exponentials: BTreeSet<TensorId>,
 }
 
 impl Analysis<'_> {
@@ -239,8 +248,11 @@ impl Analysis<'_> {
         // Which zero MIN and MAX give is open, and that of a sum depends on its order.
         let is_computed = |i: usize| operation.inputs.get(i).is_some_and(|slot| self.graph.producer(slot.1).is_some());
         let is_open = std::array::from_fn(is_computed);
+        let may_be_flushed = operation.result().is_some_and(|result| self.exponentials.contains(&result));
+        let lost = if may_be_flushed { f64::from(f32::MIN_POSITIVE) } else { 0.0 };
         pointwise_map(pointwise, rows, dim, |[x, b, t, ex, eb, et]| {
-            pointwise::value_and_error(pointwise, compute, ([x, b, t], [ex, eb, et]), is_open)
+            let (value, error) = pointwise::value_and_error(pointwise, compute, ([x, b, t], [ex, eb, et]), is_open);
+            (value, error + lost)
         })
     }
 

@@ -23,11 +23,43 @@ struct Case {
     keep: Option<f32>,
     /// Heads, queries and keys of a bias, or 1.
     bias: Option<[usize; 3]>,
+    slopes: Slopes,
+    /// Heads, queries and keys of a mask of dropout, or 1.
+    masked: Option<[usize; 3]>,
 }
 
+/// By what scores lean.
+#[derive(Clone, Copy, PartialEq)]
+enum Slopes {
+    Nothing,
+    OfFrontend,
+    Given,
+}
+
+impl Slopes {
+    fn of(self, head: usize) -> f64 {
+        match self {
+            Self::Nothing => 0.0,
+            Self::OfFrontend => [1.0 / 16.0, 1.0 / 256.0][head],
+            Self::Given => [0.25, -0.75][head],
+        }
+    }
+}
+
+/// The factor of what a mask leaves.
+const FACTOR: f64 = 1.25;
+
 /// All of each head.
-const WHOLE: Case =
-    Case { key_heads: HEADS, mask: band(None, None, false), lengths: None, has_sinks: false, keep: None, bias: None };
+const WHOLE: Case = Case {
+    key_heads: HEADS,
+    mask: band(None, None, false),
+    lengths: None,
+    has_sinks: false,
+    keep: None,
+    bias: None,
+    slopes: Slopes::Nothing,
+    masked: None,
+};
 
 impl Case {
     fn graph(self) -> FinalizedGraph {
@@ -61,6 +93,15 @@ impl Case {
             slots.push((Port::ATTENTION_BIAS, input(&mut graph, "bias", &batched(dim), DataType::Float)));
             outputs.push((Port::ATTENTION_DBIAS, batched(dim)));
         }
+        if self.slopes == Slopes::Given {
+            slots.push((Port::ALIBI_SLOPES, input(&mut graph, "slopes", &sinks, DataType::Float)));
+        }
+        if let Some(dim) = self.masked {
+            slots.push((Port::DROPOUT_MASK, input(&mut graph, "mask", &batched(dim), DataType::Float)));
+            for (port, value) in [(Port::DROPOUT_SCALE, FACTOR), (Port::DROPOUT_SCALE_INV, 1.0 / FACTOR)] {
+                slots.push((port, graph.tensor(Tensor::scalar(port.0, DataType::Float, Scalar::Float(value)))));
+            }
+        }
         if let Some(keep) = self.keep {
             slots.extend(Dropout::STATE.map(|port| (port, input(&mut graph, port.0, &[1; 4], DataType::Int64))));
             let factor = Tensor::scalar("factor", DataType::Float, Scalar::Float(f64::from(1.0 / keep)));
@@ -69,7 +110,8 @@ impl Case {
         }
         let ports: Vec<Port> = outputs.iter().map(|output| output.0).collect();
         let dropout = self.keep.map(|keep| Dropout { kept: Bernoulli { keep } });
-        let gradients = graph.composite("b", AttentionBackward { mask: self.mask, dropout }, &slots, &ports);
+        let backward = AttentionBackward { mask: self.mask, dropout, alibi: self.slopes == Slopes::OfFrontend };
+        let gradients = graph.composite("b", backward, &slots, &ports);
         for (id, (_, dim)) in gradients.into_iter().zip(outputs) {
             *graph.set_output(id) = Tensor::new("").row_major(dim).data_type(DataType::Float);
         }
@@ -88,14 +130,17 @@ impl Case {
 
     /// What is left of 1 of each score where a mask says what is kept.
     fn factors(self, mask: &[f64]) -> Vec<f64> {
+        if let Some(dim) = self.masked {
+            let scores = (0..HEADS * QUERIES * KEYS).map(|at| [at / KEYS / QUERIES, at / KEYS % QUERIES, at % KEYS]);
+            return scores.map(|at| mask[place(dim, at)] * FACTOR).collect();
+        }
         mask.iter().map(|kept| kept * f64::from(self.keep.map_or(1.0, |keep| 1.0 / keep))).collect()
     }
 
     /// What is added to a score.
     fn bias_of(self, bias: &[f64], at: [usize; 3]) -> f64 {
-        let Some(dim) = self.bias else { return 0.0 };
-        let place = dim.into_iter().zip(at).fold(0, |place, (extent, at)| place * extent + at % extent);
-        bias[place]
+        let leaning = self.slopes.of(at[0]) * (at[2] as f64 - at[1] as f64);
+        leaning + self.bias.map_or(0.0, |dim| bias[place(dim, at)])
     }
 
     /// O and the statistics, of Q, K and V, of a sink of each head, which is −∞ where there are none, of a bias, and of what dropout leaves.
@@ -139,6 +184,9 @@ impl Case {
         if let Some(lengths) = self.lengths {
             ScoreMask::LENGTHS.iter().zip(lengths).for_each(|(&port, length)| put(port, &[length as f64]));
         }
+        if self.slopes == Slopes::Given {
+            put(Port::ALIBI_SLOPES, &[0, 1].map(|head| self.slopes.of(head)));
+        }
         let at = |inputs: &HostTensors, port: Port| -> Vec<f64> {
             inputs[&operation.input(port).unwrap()].to_dense().unwrap()
         };
@@ -151,6 +199,7 @@ impl Case {
         // what is drawn does not depend on the values
         let mask = match operation.output(Port::RNG_DUMP) {
             Some(mask) => execute(&graph, &inputs).unwrap()[&mask].to_dense().unwrap(),
+            None if self.masked.is_some() => at(&inputs, Port::DROPOUT_MASK),
             None => vec![1.0; HEADS * QUERIES * KEYS],
         };
         let factors = self.factors(&mask);
@@ -182,6 +231,11 @@ impl Case {
             assert_near(&found(Port::ATTENTION_DBIAS), &numeric, 16.0);
         }
     }
+}
+
+/// Where an element is of extents that are those of the scores, or 1.
+fn place(dim: [usize; 3], at: [usize; 3]) -> usize {
+    dim.into_iter().zip(at).fold(0, |place, (extent, at)| place * extent + at % extent)
 }
 
 const fn band(left_bound: Option<i64>, right_bound: Option<i64>, is_bottom_right: bool) -> ScoreMask {
@@ -220,6 +274,27 @@ fn the_gradient_of_a_bias_is_that_of_all_that_share_it() {
 }
 
 #[test]
+fn leaning_scores_have_the_gradients_of_the_forward_pass() {
+    for (seed, slopes) in [Slopes::OfFrontend, Slopes::Given].into_iter().enumerate() {
+        let case = Case { slopes, mask: band(None, Some(0), false), ..WHOLE };
+        case.assert_gradients(seed as u64 + 700);
+        Case { key_heads: 1, keep: Some(0.75), has_sinks: true, ..case }.assert_gradients(seed as u64 + 710);
+        Case { bias: Some([1, QUERIES, KEYS]), lengths: Some([3, 2]), ..case }.assert_gradients(seed as u64 + 720);
+    }
+}
+
+#[test]
+fn probabilities_that_a_mask_leaves_have_the_gradients_of_the_forward_pass() {
+    for (seed, masked) in [[HEADS, QUERIES, KEYS], [1, QUERIES, 1], [1, 1, KEYS]].into_iter().enumerate() {
+        let case = Case { masked: Some(masked), ..WHOLE };
+        case.assert_gradients(seed as u64 + 800);
+        Case { key_heads: 1, has_sinks: true, mask: band(Some(2), Some(1), false), ..case }
+            .assert_gradients(seed as u64 + 810);
+        Case { bias: Some([1, QUERIES, KEYS]), slopes: Slopes::OfFrontend, ..case }.assert_gradients(seed as u64 + 820);
+    }
+}
+
+#[test]
 fn rows_without_a_finite_score_have_no_gradients() {
     let graph = Case { bias: Some([1, QUERIES, KEYS]), ..WHOLE }.graph();
     let operation = graph.operations().next().unwrap();
@@ -251,6 +326,13 @@ fn rows_without_a_finite_score_have_no_gradients() {
 #[test]
 fn random_statistics_are_those_of_the_forward_pass() {
     let case = Case { key_heads: 1, mask: band(None, Some(-1), false), bias: Some([1, 1, KEYS]), ..WHOLE };
+    let masked = Some([HEADS, QUERIES, KEYS]);
+    for case in [case, Case { slopes: Slopes::OfFrontend, ..case }, Case { masked, ..case }] {
+        assert_statistics(case);
+    }
+}
+
+fn assert_statistics(case: Case) {
     let graph = case.graph();
     let operation = graph.operations().next().unwrap();
     let inputs = random_inputs(&graph, 7, Distribution::Normal).unwrap();
@@ -258,7 +340,9 @@ fn random_statistics_are_those_of_the_forward_pass() {
     let [o, statistics] = case.forward(
         [&at(Port::Q), &at(Port::K), &at(Port::V)],
         [&[f64::NEG_INFINITY; HEADS], &at(Port::ATTENTION_BIAS)],
-        &[1.0; HEADS * QUERIES * KEYS],
+        &case.factors(
+            &operation.input(Port::DROPOUT_MASK).map_or(vec![1.0; HEADS * QUERIES * KEYS], |_| at(Port::DROPOUT_MASK)),
+        ),
     );
     assert_near(&at(Port::O), &o, 4.0);
     let finite = |values: Vec<f64>| -> Vec<f64> { values.into_iter().map(|value| value.max(-1e3)).collect() };

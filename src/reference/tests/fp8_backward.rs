@@ -35,7 +35,7 @@ fn graph(factors: Option<&BTreeMap<&str, f64>>) -> FinalizedGraph {
     }
     let mask = ScoreMask { right_bound: Some(0), ..ScoreMask::default() };
     let ports: Vec<Port> = outputs.iter().map(|output| output.0).collect();
-    let gradients = graph.composite("pass", AttentionBackward { mask, dropout: None }, &inputs, &ports);
+    let gradients = graph.composite("pass", AttentionBackward { mask, dropout: None, alibi: false }, &inputs, &ports);
     for (id, (_, dim)) in gradients.into_iter().zip(outputs) {
         *graph.set_output(id) = Tensor::new("").row_major(dim).data_type(DataType::Float);
     }

@@ -165,7 +165,7 @@ fn backward_of(head: i64, value_head: i64) -> Graph {
     }
     let mask = ScoreMask { right_bound: Some(0), ..ScoreMask::default() };
     let outputs = [(Port::DQ, queries), (Port::DK, keys), (Port::DV, values)];
-    let backward = AttentionBackward { mask, dropout: None };
+    let backward = AttentionBackward { mask, dropout: None, alibi: false };
     let gradients = graph.composite("backward", backward, &inputs, &outputs.map(|output| output.0));
     for (id, (port, dim)) in gradients.into_iter().zip(outputs) {
         *graph.set_output(id) = named(port.0, rows(dim));
@@ -196,7 +196,7 @@ fn without(g: &mut Graph, port: Port) {
 
 /// Other scores than those before the diagonal are masked.
 fn with_mask(g: &mut Graph, mask: ScoreMask) {
-    let backward = AttentionBackward { mask, dropout: None };
+    let backward = AttentionBackward { mask, dropout: None, alibi: false };
     g.op("backward").attributes = Attributes::Composite(backward.into());
 }
 

@@ -1,11 +1,14 @@
-//! A bias of scores and its gradient: what kernels take, and the tile of the gradient.
+//! What kernels read for scores, a bias, a mask of dropout and slopes of heads, and the gradient of a bias with its tile.
 
 use super::super::attention::plan::is_paired;
 use super::plan::Plan;
 use super::{HELD, MOST_STAGES, STEPS, model, registers};
 use crate::device::Device;
 use crate::graph::{DataType, FinalizedGraph, Operation, Port, TensorId};
-use crate::kernel::{AttentionBackwardKernel, AttentionBiasKernel, AttentionExtents, BackwardTile, ScoreBias};
+use crate::kernel::{
+    AttentionBackwardKernel, AttentionBiasKernel, AttentionExtents, BackwardTile, HeadSlopes, MaskedDropping,
+    ScoreTensor,
+};
 
 /// The bias of scores, if they have one.
 ///
@@ -15,11 +18,48 @@ pub(super) fn bias(
     graph: &FinalizedGraph,
     operation: &Operation,
     extents: AttentionExtents,
-) -> Result<Option<ScoreBias>, String> {
-    let Some(id) = operation.input(Port::ATTENTION_BIAS) else { return Ok(None) };
-    is_taken(graph, id, "a bias")?;
+) -> Result<Option<ScoreTensor>, String> {
+    let bias = operation.input(Port::ATTENTION_BIAS);
+    bias.map(|id| read(graph, id, extents, "a bias")).transpose()
+}
+
+fn read(graph: &FinalizedGraph, id: TensorId, extents: AttentionExtents, what: &str) -> Result<ScoreTensor, String> {
+    is_taken(graph, id, what)?;
     let bits = graph.tensor(id).data_type.bits() as u32;
-    Ok(Some(ScoreBias { tensor: id, bits, is_paired: is_paired(graph, id, extents.keys) }))
+    Ok(ScoreTensor { tensor: id, bits, is_paired: is_paired(graph, id, extents.keys) })
+}
+
+/// The mask of dropout, if one is given.
+///
+/// # Errors
+/// One that kernels do not read.
+pub(super) fn masked(
+    graph: &FinalizedGraph,
+    operation: &Operation,
+    extents: AttentionExtents,
+) -> Result<Option<MaskedDropping>, String> {
+    let Some(id) = operation.input(Port::DROPOUT_MASK) else { return Ok(None) };
+    let mask = read(graph, id, extents, "a mask of dropout")?;
+    let [scale, inverse] = [Port::DROPOUT_SCALE, Port::DROPOUT_SCALE_INV].map(|port| operation.input(port));
+    for id in [scale, inverse].into_iter().flatten() {
+        is_taken(graph, id, "a factor of dropout")?;
+    }
+    Ok(Some(MaskedDropping { mask, scale, inverse }))
+}
+
+/// By what scores lean, if they do.
+///
+/// # Errors
+/// Slopes that kernels do not read.
+pub(super) fn slopes(
+    graph: &FinalizedGraph,
+    operation: &Operation,
+    are_of_frontend: bool,
+) -> Result<Option<HeadSlopes>, String> {
+    match operation.input(Port::ALIBI_SLOPES) {
+        Some(id) => is_taken(graph, id, "a tensor of slopes").map(|()| Some(HeadSlopes::Given(id))),
+        None => Ok(are_of_frontend.then_some(HeadSlopes::OfFrontend)),
+    }
 }
 
 /// The gradient of the bias, if it is stored.

@@ -89,12 +89,14 @@ impl Engine for WarpgroupAttentionBackward {
 /// Registers of a thread that brings tiles, and of one that multiplies, by the number of multiplying warpgroups.
 const REGISTERS: [[u32; 2]; 4] = [[0; 2], [40, 240], [24, 240], [32, 160]];
 
-/// The same where scores have a bias: beside it NVRTC 13.0 spills in the warpgroup that brings tiles if that has 24.
-const REGISTERS_BESIDE_BIAS: [[u32; 2]; 4] = [[0; 2], [40, 240], [40, 232], [32, 160]];
+/// The same where scores have a bias, slopes, or a mask of dropout: beside these NVRTC 13.0 spills in the warpgroup that brings tiles if that has 24.
+const REGISTERS_BESIDE_READS: [[u32; 2]; 4] = [[0; 2], [40, 240], [40, 232], [32, 160]];
 
 /// Registers of a kernel's threads.
 fn registers(plan: &Plan, tile: BackwardTile) -> [u32; 2] {
-    let of_kernels = if plan.bias.is_some() { REGISTERS_BESIDE_BIAS } else { REGISTERS };
+    let is_masked = plan.dropout.is_some_and(|dropout| dropout.masked().is_some());
+    let reads = plan.bias.is_some() || plan.slopes.is_some() || is_masked;
+    let of_kernels = if reads { REGISTERS_BESIDE_READS } else { REGISTERS };
     of_kernels[tile.consumers as usize]
 }
 

@@ -13,8 +13,8 @@ use crate::engine::lowering::{outputs_are_taken, program_parameters};
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{Attributes, Composite, DataType, FinalizedGraph, Operation, OperationId, Port, TensorId};
 use crate::kernel::{
-    AttentionExtents, AttentionRowsKernel, AttentionSinksKernel, BackwardOutput, BackwardProblem, BackwardTile, Band,
-    Body, DropoutMaskKernel, Dropping, MmaType, Parameter, ScoreBias, TensorMap,
+    AttentionExtents, AttentionRowsKernel, AttentionSinksKernel, BackwardDropout, BackwardOutput, BackwardProblem,
+    BackwardTile, Band, Body, DropoutMaskKernel, HeadSlopes, MmaType, Parameter, ScoreTensor, TensorMap,
 };
 
 /// A backward pass as it is computed.
@@ -35,10 +35,12 @@ pub(in crate::engine::engines) struct Plan {
     pub(in crate::engine::engines) band: Band,
     /// Offsets of ragged tensors.
     pub(in crate::engine::engines) offsets: Vec<TensorId>,
-    pub(in crate::engine::engines) dropout: Option<Dropping>,
+    pub(in crate::engine::engines) dropout: Option<BackwardDropout>,
     /// What is added to scores, and its gradient.
-    pub(in crate::engine::engines) bias: Option<ScoreBias>,
+    pub(in crate::engine::engines) bias: Option<ScoreTensor>,
     pub(in crate::engine::engines) bias_gradient: Option<TensorId>,
+    /// By what scores lean.
+    pub(in crate::engine::engines) slopes: Option<HeadSlopes>,
     /// What scales heads in FP8.
     pub(in crate::engine::engines) scaling: Option<scaling::Scaling>,
     /// Where what is kept is stored.
@@ -154,8 +156,12 @@ impl Plan {
         let results = of_queries.iter().chain(&of_keys).map(|output| output.tensor);
         let ragged = operands.into_iter().chain([stats]).chain(results);
         let offsets = boxes::offsets(graph, ragged, band.lengths.is_some())?;
-        let dropout = backward.dropout.map(|dropout| dropping_of(graph, id, dropout.kept)).transpose()?;
-        let mask = mask_of(graph, id, dropout, extents)?;
+        let dropout = match backward.dropout {
+            Some(dropout) => Some(BackwardDropout::Drawn(dropping_of(graph, id, dropout.kept)?)),
+            None => bias::masked(graph, operation, extents)?.map(BackwardDropout::Masked),
+        };
+        let mask = mask_of(graph, id, dropout.and_then(|dropout| dropout.drawn()), extents)?;
+        let slopes = bias::slopes(graph, operation, backward.alibi)?;
         let (bias, bias_gradient) = (bias::bias(graph, operation, extents)?, bias::gradient(graph, operation)?);
         Ok(Self {
             graph: Arc::clone(graph),
@@ -172,6 +178,7 @@ impl Plan {
             dropout,
             bias,
             bias_gradient,
+            slopes,
             scaling: scaling::of(graph, operation, operand)?,
             mask,
         })
@@ -192,10 +199,19 @@ impl Plan {
         self.sinks.is_some() || self.bias_gradient.is_some()
     }
 
-    /// Registers of a thread for what it draws, and for the bias that it reads, of a step whose others are keys or queries.
+    /// Registers of a thread for what it draws, and for what it reads of scores, of a step whose others are keys or queries.
     pub(in crate::engine::engines) fn further_registers(&self, others: u32, are_keys: bool) -> u32 {
-        let of_bias = self.bias.map_or(0, |bias| bias.registers(others / 2, are_keys));
-        of_bias + drawing_registers(self.dropout) + self.scaling.as_ref().map_or(0, |_| OF_SCALING)
+        const LEANING: u32 = 12;
+        let masked = self.dropout.and_then(|dropout| dropout.masked()).map(|masked| masked.mask);
+        let read = self.bias.into_iter().chain(masked).map(|read| read.registers(others / 2, are_keys));
+        let of_slopes = if self.slopes.is_some() { LEANING } else { 0 };
+        let of_scaling = self.scaling.as_ref().map_or(0, |_| OF_SCALING);
+        read.sum::<u32>() + of_slopes + of_scaling + self.drawing_registers()
+    }
+
+    /// Registers of a thread for what it draws.
+    pub(in crate::engine::engines) fn drawing_registers(&self) -> u32 {
+        drawing_registers(self.dropout.and_then(|dropout| dropout.drawn()))
     }
 
     /// What the first launch computes.
@@ -214,6 +230,7 @@ impl Plan {
                 && [output, gradient].into_iter().all(|id| has_vectors(self.graph.tensor(id))),
             scale: self.scale,
             factors: self.scaling.iter().flat_map(|scaling| scaling.deltas.iter().copied()).collect(),
+            factors_of_left: self.dropout.map_or(Vec::new(), |dropout| dropout.factors_of_delta()),
             keeps_delta: self.keeps_delta(),
             may_be_empty: self.bias.is_some(),
             lengths: self.band.lengths.map(|[queries, _]| queries).filter(|_| !offsets.is_empty()),
@@ -245,6 +262,7 @@ impl Plan {
             offsets: self.offsets.clone(),
             dropout: self.dropout,
             bias: self.bias,
+            slopes: self.slopes,
             scaling: self.pass_scaling(of_keys),
             padded: self.padded(),
             section: self.section(of_keys, held_by_l2),

@@ -105,6 +105,9 @@ impl Plan {
             let tensor = self.graph.describe_tensor(bias.tensor);
             return Err(format!("tensor {tensor}: no kernel for a bias of scores in FP8"));
         }
+        if self.slopes.is_some() {
+            return Err("scores in FP8 do not lean by slopes of heads".to_owned());
+        }
         let largest = self.scaling.as_ref().and_then(|scaling| scaling.passes.largest);
         if let Some(id) = largest.filter(|_| !self.has_score_gradients()) {
             let tensor = self.graph.describe_tensor(id);

@@ -1,7 +1,6 @@
 //! What the tiles of the passes cost: matrix units, the arithmetic of scores, and steps whose rows are waited for. Constants are an orientation:
 //! none was measured.
 
-use super::super::attention::plan::drawing_registers;
 use super::super::attention_backward::plan::Plan;
 use super::super::warp_attention::model::{CLOCK, Work, resident};
 use super::Pass;
@@ -18,7 +17,7 @@ const CLOCKS_OF_LAUNCH: f64 = 4500.0;
 /// Blocks of a pass that share a multiprocessor.
 pub(super) fn blocks(plan: &Plan, pass: &Pass, device: &Device) -> u32 {
     let (operand, tile) = (plan.operand, pass.tile);
-    let held = tile.held_registers(&pass.outputs, operand) + drawing_registers(plan.dropout);
+    let held = tile.held_registers(&pass.outputs, operand) + plan.drawing_registers();
     resident(held, tile.threads(), tile.layout(plan.extents.head, operand).bytes, device)
 }
 

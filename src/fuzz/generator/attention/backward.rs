@@ -1,7 +1,7 @@
 //! Attention, backward: groups of heads, masks and lengths, ragged tensors, layouts, a bias and its gradient, dropout.
 
 use super::super::super::choices::Choices;
-use super::dropout::dropping;
+use super::dropout::{dropping, masking};
 use super::fp8_backward::Scaling;
 use super::{INTERLEAVED, LENGTHS, SCALE, SINKS, Shape, TYPES, mask, ragged};
 use crate::graph::{AttentionBackward, DataType, Graph, Port, Scalar, Tensor, TensorHandle};
@@ -13,6 +13,9 @@ const RETYPED: usize = 15;
 /// Part of the graphs whose scores have a bias, and of those the ones that store its gradient, in percent.
 const BIASED: usize = 30;
 const BIAS_GRADIENT: usize = 70;
+
+/// Part of the graphs whose scores lean by the slopes of the frontend, and of the others those that are given slopes, in percent.
+const SLOPED: usize = 15;
 
 /// Multiply-adds of one of its products at most, in most of the graphs: of five products more are not computed on a processor.
 const MOST_WORK: i64 = 400_000;
@@ -67,9 +70,18 @@ pub(in super::super) fn graph(choices: &mut Choices<'_>) -> Graph {
         inputs.extend(dropping.inputs);
         dropping.dropout
     });
+    if dropout.is_none() {
+        inputs.extend(masking(&mut graph, choices, (io, shape)));
+    }
+    let alibi = choices.chance(SLOPED);
+    if !alibi && choices.chance(SLOPED) {
+        let slopes = Tensor::new("slopes").row_major([1, shape.heads, 1, 1]).data_type(DataType::Float);
+        inputs.push((Port::ALIBI_SLOPES, graph.tensor(slopes)));
+    }
     inputs.extend(scaling.iter().flat_map(|scaling| scaling.inputs(&mut graph, choices)));
     ports.extend(scaling.iter().flat_map(|scaling| scaling.ports()));
-    let mut gradients = graph.composite("backward", AttentionBackward { mask, dropout }, &inputs, &ports);
+    let backward = AttentionBackward { mask, dropout, alibi };
+    let mut gradients = graph.composite("backward", backward, &inputs, &ports);
     if let Some(scaling) = scaling {
         scaling.keep(&mut graph, &mut gradients);
     }

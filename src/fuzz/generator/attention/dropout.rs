@@ -58,6 +58,33 @@ pub(super) fn dropped(
     results[0]
 }
 
+/// A mask of probabilities, and a factor of what it leaves.
+fn mask_of(graph: &mut Graph, choices: &mut Choices<'_>, (data_type, shape): (DataType, Shape)) -> (TensorHandle, f64) {
+    let mask = Tensor::new("drop mask").row_major(shape.shared_scores(choices));
+    let mask = graph.tensor(mask.data_type(choices.of(&[data_type, data_type, DataType::Float])));
+    (mask, choices.of(&[1.25, 1.0, 10.0]))
+}
+
+/// What a backward pass is told of a mask, if it has one: factors by value, in memory, or none.
+pub(super) fn masking(
+    graph: &mut Graph,
+    choices: &mut Choices<'_>,
+    of: (DataType, Shape),
+) -> Vec<(Port, TensorHandle)> {
+    if !choices.chance(MASKED) {
+        return Vec::new();
+    }
+    let (mask, factor) = mask_of(graph, choices, of);
+    let is_by_value = choices.chance(50);
+    let mut number = |port: Port, value| match is_by_value {
+        true => (port, graph.tensor(Tensor::scalar(port.0, DataType::Float, Scalar::Float(value)))),
+        false => (port, graph.tensor(Tensor::new(port.0).row_major([1; 4]).data_type(DataType::Float))),
+    };
+    let factors = [number(Port::DROPOUT_SCALE, factor), number(Port::DROPOUT_SCALE_INV, 1.0 / factor)];
+    let count = choices.of(&[2, 2, 1, 0]);
+    [(Port::DROPOUT_MASK, mask)].into_iter().chain(factors.into_iter().take(count)).collect()
+}
+
 /// Probabilities times a mask and a factor.
 fn masked(
     graph: &mut Graph,
@@ -65,9 +92,7 @@ fn masked(
     p: TensorHandle,
     (data_type, shape): (DataType, Shape),
 ) -> TensorHandle {
-    let mask = Tensor::new("drop mask").row_major(shape.shared_scores(choices));
-    let mask = graph.tensor(mask.data_type(choices.of(&[data_type, data_type, DataType::Float])));
-    let factor = choices.of(&[1.25, 1.0, 10.0]);
+    let (mask, factor) = mask_of(graph, choices, (data_type, shape));
     let factor = graph.tensor(Tensor::scalar("factor", DataType::Float, Scalar::Float(factor)));
     graph.tensor_mut(p).data_type = Some(DataType::Float);
     let inputs = [(Port::X, p), (Port::DROPOUT_MASK, mask), (Port::DROPOUT_SCALE, factor)];

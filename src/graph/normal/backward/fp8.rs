@@ -79,7 +79,18 @@ pub(super) fn pass(walk: &mut Walk, product: TensorId, [rounded, k]: [TensorId; 
         walk.scaled_gradient(&mut scaling, dv, &DV)?,
     ];
     let sink = walk.sink(rows.delta, scores.stats);
-    Some(Pass { k, scores, rows, dropout: None, product, gradients, bias_gradient: None, sink, scaling: Some(scaling) })
+    Some(Pass {
+        k,
+        scores,
+        rows,
+        dropout: None,
+        dump: None,
+        product,
+        gradients,
+        bias_gradient: None,
+        sink,
+        scaling: Some(scaling),
+    })
 }
 
 impl Walk<'_> {
@@ -165,7 +176,7 @@ impl Walk<'_> {
         scaling.add(self, &of_deltas, &rest)?;
         let (total, _) = self.unscaled(delta);
         let o = self.reduced_with(total, d_o)?;
-        Some(Rows { d_o, o, v, delta, sum })
+        Some(Rows { d_o, o, v, delta, sum, inverse: None })
     }
 }
 

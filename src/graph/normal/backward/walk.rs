@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::super::super::attention;
 use super::super::super::draft::Draft;
+use super::super::bound::Sum;
 use super::super::dropout::Drawn;
 use super::super::flow::Flow;
 use super::super::mask::Masks;
@@ -58,18 +59,44 @@ pub(super) struct Scores {
     /// The numbers that they are multiplied by, the last one first.
     pub(super) factors: Vec<TensorId>,
     pub(super) bias: Option<TensorId>,
+    /// Slopes of heads, of ALiBi.
+    pub(super) slopes: Option<TensorId>,
     pub(super) masks: Masks,
 }
 
-/// What is dropped: by a mask that is drawn, or by one of ones, with a factor of 1, nothing.
+/// What is dropped.
 #[derive(Clone, Copy)]
 pub(super) struct Dropping {
     pub(super) mask: TensorId,
-    pub(super) factor: TensorId,
-    /// How the mask is drawn, where it is not one of ones.
-    pub(super) drawn: Option<Drawn>,
-    /// The mask, where it is stored.
-    pub(super) dump: Option<TensorId>,
+    /// The factor of what is kept: but for a mask that is given there always is one.
+    pub(super) factor: Option<TensorId>,
+    pub(super) source: DroppingSource,
+}
+
+/// What says what is dropped.
+#[derive(Clone, Copy)]
+pub(super) enum DroppingSource {
+    /// A mask of ones, with a factor of 1: nothing is.
+    Ones,
+    /// A mask that is drawn.
+    Drawn(Drawn),
+    /// A mask of the caller's (AT-O14).
+    Given,
+}
+
+impl Dropping {
+    /// How the mask is drawn, where it is.
+    pub(super) fn drawn(self) -> Option<Drawn> {
+        match self.source {
+            DroppingSource::Drawn(drawn) => Some(drawn),
+            DroppingSource::Ones | DroppingSource::Given => None,
+        }
+    }
+
+    /// Whether the mask is the caller's.
+    pub(super) fn is_given(self) -> bool {
+        matches!(self.source, DroppingSource::Given)
+    }
 }
 
 /// What rows of probabilities are compared with.
@@ -78,8 +105,10 @@ pub(super) struct Rows {
     pub(super) o: TensorId,
     pub(super) v: TensorId,
     pub(super) delta: TensorId,
-    /// Δ times 1.
+    /// Δ times 1, or times what the factor of a mask is divided by.
     pub(super) sum: TensorId,
+    /// What Δ is multiplied by, beside a mask that is given.
+    pub(super) inverse: Option<TensorId>,
 }
 
 /// A walk from a gradient to what it is made of.
@@ -254,6 +283,12 @@ impl<'a> Walk<'a> {
         let masks = Masks::around(self.parts.draft, self.parts.flow, end, less_stats)?;
         self.take_between(end, masks.x)?;
         let mut x = masks.x;
+        let leaning = self.leaning(x);
+        if let Some([value, leaning, slopes]) = leaning {
+            self.take(x);
+            self.take_between(leaning, slopes)?;
+            x = value;
+        }
         let biased = self.parts.operands(x, PointwiseMode::Add).filter(|_| self.is_float(x));
         let ways = biased.into_iter().flat_map(|[a, b]: [TensorId; 2]| [[a, b], [b, a]]);
         let biased = ways.into_iter().find(|&[value, bias]| self.is_given(bias) && !self.is_given(value));
@@ -263,7 +298,26 @@ impl<'a> Walk<'a> {
         }
         let (x, factors) = self.unscaled(x);
         let [q, k] = self.product_of_scores(x)?;
-        Some(Scores { q, k, stats: stats?, factors, bias: biased.map(|way| way[1]), masks })
+        let slopes = leaning.map(|[_, _, slopes]| slopes);
+        Some(Scores { q, k, stats: stats?, factors, bias: biased.map(|way| way[1]), slopes, masks })
+    }
+
+    /// A value, what ALiBi adds to it, and the slopes of that: column − row times the slope of a head (AT-O7).
+    fn leaning(&self, id: TensorId) -> Option<[TensorId; 3]> {
+        let ways = |pair: Option<[TensorId; 2]>| pair.into_iter().flat_map(|[a, b]| [[a, b], [b, a]]);
+        let heads = *self.tensor(id).dim.get(1)?;
+        let are_slopes = |id: TensorId| {
+            let tensor = self.tensor(id);
+            self.is_given(id) && self.is_float(id) && tensor.dim == [1, heads, 1, 1] && !tensor.is_pass_by_value
+        };
+        let distance = Sum::of_column().plus(Sum::of_row(), -1);
+        let is_distance = |id: TensorId| Sum::of(self.parts.draft, self.parts.flow, id).as_ref() == Some(&distance);
+        let slopes_of = |leaning: TensorId| {
+            let pair = self.parts.operands(leaning, PointwiseMode::Mul).filter(|_| self.is_float(leaning));
+            ways(pair).find(|&[slopes, other]| are_slopes(slopes) && is_distance(other)).map(|[slopes, _]| slopes)
+        };
+        let pair = self.parts.operands(id, PointwiseMode::Add).filter(|_| self.is_float(id));
+        ways(pair).find_map(|[value, leaning]| Some([value, leaning, slopes_of(leaning)?]))
     }
 
     /// Takes the operations that make a tensor of another; `None` where one rounds to fewer bits.
@@ -289,20 +343,40 @@ impl<'a> Walk<'a> {
             let result = self.operation(reader).result()?;
             self.parts.operands::<2>(result, PointwiseMode::Mul)?;
             let mask = self.parts.other_operand(result, p)?;
-            let drawn = Drawn::of(self.parts.draft, self.parts.flow, mask);
-            let is_of_ones = self.is_of_ones(mask);
-            (is_of_ones || drawn.is_some()).then_some((result, mask, drawn.filter(|_| !is_of_ones)))
+            Some((result, mask, self.source(mask, p)?))
         });
-        let Some((masked, mask, drawn)) = masked else { return Some((p, None)) };
-        let kept = self.result_of_only_reader(masked)?;
-        let [_, factor] = self.scaled(kept).filter(|way| way[0] == masked)?;
+        let Some((masked, mask, source)) = masked else { return Some((p, None)) };
+        let scaled = self.result_of_only_reader(masked);
+        let scaled = scaled.and_then(|kept| Some([kept, self.scaled(kept).filter(|way| way[0] == masked)?[1]]));
+        let factor = match (source, scaled) {
+            (DroppingSource::Ones, Some([_, factor])) => {
+                self.expect(factor, Expected::One)?;
+                Some(factor)
+            }
+            (DroppingSource::Ones | DroppingSource::Drawn(_), None) => return None,
+            (_, scaled) => scaled.map(|[_, factor]| factor),
+        };
+        let kept = scaled.map_or(masked, |[kept, _]| kept);
         [masked, kept, mask].into_iter().for_each(|id| self.take(id));
-        if drawn.is_none() {
-            self.expect(factor, Expected::One)?;
+        let is_float = self.is_float(masked) && (self.is_float(mask) || self.is_given(mask));
+        is_float.then_some((kept, Some(Dropping { mask, factor, source })))
+    }
+
+    /// What a mask of probabilities is, if it is one.
+    fn source(&self, mask: TensorId, p: TensorId) -> Option<DroppingSource> {
+        if self.is_of_ones(mask) {
+            return Some(DroppingSource::Ones);
         }
-        let dump = Some(mask).filter(|&mask| drawn.is_some() && !self.tensor(mask).is_virtual);
-        let dropping = Dropping { mask, factor, drawn, dump };
-        [masked, mask].into_iter().all(|id| self.is_float(id)).then_some((kept, Some(dropping)))
+        if self.is_given(mask) {
+            let broadcasts = self.tensor(mask).dim.iter().zip(&self.tensor(p).dim).all(|(&a, &b)| a == 1 || a == b);
+            return (broadcasts && !self.tensor(mask).is_virtual).then_some(DroppingSource::Given);
+        }
+        Drawn::of(self.parts.draft, self.parts.flow, mask).map(DroppingSource::Drawn)
+    }
+
+    /// The mask that a dropping draws, where it is stored.
+    pub(super) fn dump(&self, dropping: Dropping) -> Option<TensorId> {
+        dropping.drawn().map(|_| dropping.mask).filter(|&mask| !self.tensor(mask).is_virtual)
     }
 
     /// Whether a tensor is a random mask that keeps everything.
@@ -313,6 +387,12 @@ impl<'a> Walk<'a> {
         let is_bernoulli = other.attributes.get("distribution").and_then(Value::as_str) == Some("BERNOULLI");
         let keep = other.attributes.get("bernoulli_probability").and_then(Value::as_f64);
         other.tag == "RNG" && is_bernoulli && keep == Some(1.0)
+    }
+
+    /// Whether a number is known to be 1.
+    fn is_one(&self, id: TensorId) -> bool {
+        let tensor = self.tensor(id);
+        tensor.is_pass_by_value && tensor.value.is_some_and(|value| value.as_f64() == 1.0)
     }
 
     /// A number by value that has to be something, now or in every execution.
@@ -339,21 +419,23 @@ impl<'a> Walk<'a> {
             dp = [[a, b], [b, a]].into_iter().find(|way| way[1] == dropout.mask)?[0];
         }
         let [d_o, v] = self.product_of_scores(dp)?;
-        let mut delta = sum;
-        let drawn = dropout.and_then(|dropout| dropout.drawn);
-        let expected = drawn.map_or(Expected::One, |drawn| Expected::Kept(drawn.kept.keep));
+        let (mut delta, mut inverse) = (sum, None);
         match self.scaled(sum) {
             Some([value, factor]) => {
                 self.take(sum);
-                self.expect(factor, expected)?;
+                match dropout.map(|dropout| dropout.source) {
+                    Some(DroppingSource::Given) => inverse = Some(factor).filter(|&factor| !self.is_one(factor)),
+                    Some(DroppingSource::Drawn(drawn)) => self.expect(factor, Expected::Kept(drawn.kept.keep))?,
+                    Some(DroppingSource::Ones) | None => self.expect(factor, Expected::One)?,
+                }
                 delta = value;
             }
             // what it is divided by has to be a factor of it
-            None if drawn.is_some() => return None,
+            None if dropout.is_some_and(|dropout| dropout.drawn().is_some()) => return None,
             None => {}
         }
         let o = self.reduced_with(delta, d_o)?;
-        Some(Rows { d_o, o, v, delta, sum })
+        Some(Rows { d_o, o, v, delta, sum, inverse })
     }
 
     /// What is multiplied by another tensor in a sum over each row.

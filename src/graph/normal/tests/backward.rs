@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::samples::{Attention, BATCHES, Backward, BiasGradient, Form, QUERIES, backward_table};
-use super::values::{assert_near, element, left, lengths, number, sink};
+use super::values::{assert_near, element, left, lengths, number, sink, slope};
 use super::{Attributes, Composite, DataType, FinalizedGraph, Graph, PointwiseMode, Port, commuted, finalized, ragged};
-use crate::graph::samples::shuffled;
+use crate::graph::samples::{refusal, shuffled};
 use crate::graph::{Operation, Reduction, ReductionMode, Scalar, Tensor, TensorHandle};
 use crate::host_tensor::{HostTensor, HostTensors};
 use crate::reference;
@@ -69,6 +69,67 @@ fn the_operation_is_written_and_read() {
     }
 }
 
+/// A node has a flag alone, by which heads have the slopes of the frontend.
+#[test]
+fn a_flag_of_a_node_leans_scores() {
+    let mut graph = Backward::new(Attention::default()).graph(Form::Nodes);
+    let plain = finalized(&graph, "plain").key();
+    let Attributes::Other(other) = &mut graph.operations[0].attributes else { panic!("a node") };
+    other.attributes.insert("alibi_mask".to_owned(), true.into());
+    let found = finalized(&graph, "a flag");
+    assert_is_one(&found, "a flag");
+    assert!(found.text().contains("alibi_mask=true"), "{}", found.text());
+    assert_ne!(found.key(), plain);
+    let file = crate::frontend::write_v2(&found.to_graph());
+    let read = crate::frontend::read_graph("graph.json", file.as_bytes()).expect("a graph");
+    assert_eq!(finalized(&read, "read").key(), found.key(), "{file}");
+    let mut both = found.to_graph();
+    let slopes = Tensor::new("slopes").row_major([1, 2, 1, 1]).data_type(DataType::Float);
+    let slopes = both.tensor(slopes);
+    both.operations[0].inputs.push((Port::ALIBI_SLOPES, slopes));
+    let message = refusal(&both);
+    assert!(
+        message.contains("port Alibi_slopes") && message.contains("already") && message.contains("[AT-O7]"),
+        "{message}"
+    );
+}
+
+#[test]
+fn slopes_and_masks_are_held_to_their_rules() {
+    let slopes =
+        finalized(&Backward::new(Attention { slopes: true, ..Attention::default() }).graph(Form::Old), "slopes");
+    let masked =
+        finalized(&Backward::new(Attention { masked: true, ..Attention::default() }).graph(Form::Old), "masked");
+    let refused = |graph: &FinalizedGraph, port: Port, dim: &[i64]| {
+        let mut graph = graph.to_graph();
+        let id = graph.operations[0].inputs.iter().find(|slot| slot.0 == port).expect("a tensor").1;
+        let tensor = graph.tensor_mut(id);
+        *tensor = Tensor { value: tensor.value, is_pass_by_value: tensor.is_pass_by_value, ..Tensor::new("other") }
+            .row_major(dim.to_vec())
+            .data_type(DataType::Float);
+        refusal(&graph)
+    };
+    let message = refused(&slopes, Port::ALIBI_SLOPES, &[1, 1, 1, 1]);
+    assert!(message.contains("a slope of each head of Q") && message.contains("[AT-O7]"), "{message}");
+    let message = refused(&masked, Port::DROPOUT_MASK, &[1, 2, QUERIES, 3]);
+    assert!(message.contains("or 1 on some axes [AT-O14]"), "{message}");
+    for port in [Port::DROPOUT_SCALE, Port::DROPOUT_SCALE_INV] {
+        let mut number = masked.to_graph();
+        let id = number.operations[0].inputs.iter().find(|slot| slot.0 == port).expect("a number").1;
+        *number.tensor_mut(id) = Tensor::new("numbers").row_major([2, 1, 1, 1]).data_type(DataType::Float);
+        let message = refusal(&number);
+        assert!(message.contains("required is one number [AT-E8]"), "{message}");
+    }
+    let without = |ports: &[Port]| {
+        let mut graph = masked.to_graph();
+        graph.operations[0].inputs.retain(|slot| !ports.contains(&slot.0));
+        graph
+    };
+    finalized(&without(&[Port::DROPOUT_SCALE, Port::DROPOUT_SCALE_INV]), "a mask alone");
+    let message = refusal(&without(&[Port::DROPOUT_MASK]));
+    assert!(message.contains("no probability is dropped [AT-O13]"), "{message}");
+}
+
 /// Host scalars of which an execution knows more than the graph.
 #[test]
 fn factors_of_executions_are_expected_to_be_1() {
@@ -80,7 +141,9 @@ fn factors_of_executions_are_expected_to_be_1() {
         assert_eq!((old.text(), old.key()), (new.text(), new.key()), "{name}");
         let of_ones = new.expectations().iter().filter(|one| one.text().contains("it is 1 [AT-P41]")).count();
         let is_whole = usize::from(attention.dropped.is_none());
-        assert_eq!(of_ones, is_whole + usize::from(backward.drops_nothing), "{name}");
+        // what a mask's factor is divided by is a tensor of the operation
+        let is_compared = usize::from(attention.dropped.is_none() && !attention.masked);
+        assert_eq!(of_ones, is_compared + usize::from(backward.drops_nothing), "{name}");
         let of_kept = new.expectations().iter().filter(|one| one.text().contains("the probability to keep")).count();
         assert_eq!(of_kept, 1 - is_whole, "{name}");
         let is_a_node = attention.left.is_none() && attention.right.is_none_or(|right| right == 0);
@@ -278,6 +341,23 @@ fn options_that_the_operation_has_not_stay_as_they_are() {
         factor.value = Some(Scalar::Float(1.25));
     });
     assert_is_kept(&scaled, "a factor of dropout");
+    let mut masked = Backward::new(Attention { masked: true, ..plain }).graph(Form::Operations);
+    let mask = masked.tensors().iter().position(|tensor| tensor.name == "mask").expect("a mask");
+    let reads = |one: &Operation<TensorHandle>| one.inputs.iter().any(|slot| slot.1.index() == mask);
+    let last = masked.operations.iter().rposition(reads).expect("a reader");
+    replace(&mut masked, last, 1);
+    assert_is_kept(&masked, "another mask of gradients");
+    let sloped = Backward::new(Attention { slopes: true, ..plain }).graph(Form::Operations);
+    let mut distance = sloped.clone();
+    let difference = |one: &Operation<TensorHandle>| one.pointwise_mode() == Some(PointwiseMode::Sub);
+    let at = distance.operations.iter().position(difference).expect("a difference");
+    let [(_, first), (_, second)] = &mut distance.operations[at].inputs[..] else { panic!("two operands") };
+    std::mem::swap(first, second);
+    assert_is_kept(&distance, "distances turned round");
+    let mut shared = sloped;
+    let slopes = shared.tensors.iter_mut().find(|tensor| tensor.name == "slopes").expect("slopes");
+    *slopes = slopes.clone().row_major([1; 4]);
+    assert_is_kept(&shared, "a slope of all heads");
     let lengths = Backward::new(Attention { lengths: true, ..plain }).graph(Form::Operations);
     let mut turned = lengths.clone();
     let [.., (_, first), (_, second)] = &mut turned.operations[SCORES].inputs[..] else { panic!("overrides") };
@@ -346,7 +426,8 @@ impl Values {
         let score = |c: i64| {
             let product = (0..d).map(|x| number("Q", q(x)) * number("K", k(c, x))).sum::<f64>();
             let bias = if attention.bias { number("bias", place(c)) } else { 0.0 };
-            if is_kept(c) { product * scale + bias } else { f64::NEG_INFINITY }
+            let leaning = if attention.slopes { slope(head as usize) * (c - row) as f64 } else { 0.0 };
+            if is_kept(c) { product * scale + bias + leaning } else { f64::NEG_INFINITY }
         };
         let scores: Vec<f64> = (0..keys).map(score).collect();
         let sink = (attention.sink).then(|| sink(head as usize)).filter(|_| row < queries);

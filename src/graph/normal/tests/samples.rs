@@ -47,7 +47,7 @@ pub(crate) struct Attention {
     pub(crate) cap: bool,
     /// The probability to drop.
     pub(crate) dropped: Option<f32>,
-    /// Whether probabilities are multiplied by a mask; forward passes alone.
+    /// Whether probabilities are multiplied by a mask.
     pub(crate) masked: bool,
     /// Rows of a page of K, and of V, where they are in pages; forward passes with lengths alone.
     pub(crate) pages: [Option<i64>; 2],

@@ -31,6 +31,7 @@ pub(super) fn element(attention: Attention, tensor: &FinalTensor, position: usiz
         "mask" => masked(position),
         "factor" if attention.masked => 1.0 / f64::from(MASK_KEEPS),
         "factor" => f64::from(1.0 / (1.0 - attention.dropped.unwrap_or(0.0))),
+        "keep" if attention.masked => f64::from(MASK_KEEPS),
         "keep" => f64::from(1.0 - attention.dropped.unwrap_or(0.0)),
         name => number(name, position),
     }
@@ -80,6 +81,11 @@ fn masked(position: usize) -> f64 {
 
 /// What is left of 1 in a column of a row of a head, which all heads of all batches before it precede.
 pub(super) fn left(attention: Attention, at: [i64; 3]) -> f64 {
+    if attention.masked {
+        // all batches share the mask
+        let [head, row, column] = [at[0] % attention.heads[0], at[1], at[2]];
+        return masked(((head * QUERIES + row) * attention.keys + column) as usize) / f64::from(MASK_KEEPS);
+    }
     attention.dropped.map_or(1.0, |dropped| reference::bernoulli::left(dropped, STATE, at))
 }
 
@@ -92,7 +98,7 @@ pub(super) fn sink(head: usize) -> f64 {
     0.5 - head as f64
 }
 
-fn slope(head: usize) -> f64 {
+pub(super) fn slope(head: usize) -> f64 {
     0.5 / (head + 1) as f64
 }
 
@@ -140,10 +146,7 @@ fn row(attention: Attention, batch: i64, head: i64, row: i64) -> (Vec<f64>, f64,
     let sum = weights.iter().sum::<f64>() + sink.map_or(0.0, |sink| (sink - reference).exp());
     let values = (0..d_v).map(|x| {
         let v = |column| at("V", [of_v, keys, d_v], [head * of_v / of_q, column, x]);
-        let left = |column| match attention.masked {
-            true => masked(((head * QUERIES + row) * keys + column) as usize) / f64::from(MASK_KEEPS),
-            false => left(attention, [batch * of_q + head, row, column]),
-        };
+        let left = |column| left(attention, [batch * of_q + head, row, column]);
         let total: f64 = (0..keys).map(|column| weights[column as usize] * left(column) * v(column)).sum();
         if sum > 0.0 { total / sum } else { 0.0 }
     });

@@ -7,19 +7,22 @@
 //! dSINK = −Σ exp(SINK − STATS) · Δ
 //! ```
 //!
-//! Where probabilities are dropped, `dV` and `dP` are of what is left of them: `P` and `dP` times the mask and the factor, as [`Dropout`] says.
-//! `Δ` is that of the O that is left.
+//! Where probabilities are dropped, `dV` and `dP` are of what is left of them: `P` and `dP` times the mask and the factor, as [`Dropout`] says,
+//! or a mask that is given (AT-O14). `Δ` is that of the O that is left; where `DROPOUT_SCALE_INV` is given, Δ is multiplied by it and by the
+//! factor, whose product is 1.
 //!
 //! In FP8, what is multiplied is scaled, and largest magnitudes are kept ([`scaling`]).
 //!
-//! Scores are those of the forward pass: scaled, biased, masked as [`ScoreMask`] says. `P` is rounded to the type of Q, and
-//! `dS` to that of dO, before they are multiplied (AT-N1). Heads of Q that share one of K, or of V, add up (AT-O2). Rows that are masked, or beyond their sequence, have
+//! Scores are those of the forward pass: scaled, biased, leaning by the slope of their head (AT-O7), masked as [`ScoreMask`] says. `P` is rounded to
+//! the type of Q, and `dS` to that of dO, before they are multiplied (AT-N1). Heads of Q that share one of K, or of V, add up (AT-O2). Rows that are masked, or beyond their sequence, have
 //! gradients of 0 and no share in others (AT-O30 … O33); what lies in them may be NaN (AT-O36). Where a bias makes all scores of a row −∞, so is
 //! its statistic, and it has no probabilities (AT-U7).
 
 pub(crate) mod scaling;
 
-use super::{Definition, Dropout, Expansion, KeptAttributes, Port, ScoreMask};
+use serde_json::Value;
+
+use super::{Definition, Dropout, Expansion, KeptAttributes, MaskedDropout, Port, ScoreMask, alibi};
 use crate::graph::infer::{Node, Ports, attention};
 use crate::graph::key::Bytes;
 use crate::graph::{DataType, Malformed, PointwiseMode, ReductionMode, TensorId};
@@ -29,9 +32,14 @@ use crate::graph::{DataType, Malformed, PointwiseMode, ReductionMode, TensorId};
 pub struct AttentionBackward {
     /// Which scores were kept.
     pub mask: ScoreMask,
-    /// Which probabilities were dropped, if any.
+    /// Which probabilities were dropped, if any were by numbers that are drawn.
     pub dropout: Option<Dropout>,
+    /// Whether scores lean by the slopes that the frontend gives heads (AT-O7); slopes that are given are a tensor.
+    pub alibi: bool,
 }
+
+/// Key of [`AttentionBackward::alibi`].
+const ALIBI: &str = "alibi_mask";
 
 impl AttentionBackward {
     /// Tag in graph files: ours, of what `SDPA_BWD` stands for.
@@ -40,6 +48,7 @@ impl AttentionBackward {
     const OPTIONAL: &[Port] = &[
         Port::ATTN_SCALE,
         Port::ATTENTION_BIAS,
+        Port::ALIBI_SLOPES,
         Port::SEQ_LEN_Q,
         Port::SEQ_LEN_KV,
         Port::LEFT_BOUND,
@@ -47,7 +56,9 @@ impl AttentionBackward {
         Port::SINK_TOKEN,
         Port::SEED,
         Port::OFFSET,
+        Port::DROPOUT_MASK,
         Port::DROPOUT_SCALE,
+        Port::DROPOUT_SCALE_INV,
         Port::DESCALE_Q,
         Port::DESCALE_K,
         Port::DESCALE_V,
@@ -73,7 +84,11 @@ impl AttentionBackward {
     ];
 
     pub(super) fn read(tag: &str, attributes: &KeptAttributes) -> Option<Self> {
-        (tag == Self::TAG).then(|| Self { mask: ScoreMask::of(attributes), dropout: Dropout::of(attributes) })
+        (tag == Self::TAG).then(|| Self {
+            mask: ScoreMask::of(attributes),
+            dropout: Dropout::of(attributes),
+            alibi: attributes.get(ALIBI).and_then(Value::as_bool) == Some(true),
+        })
     }
 }
 
@@ -91,23 +106,28 @@ impl Definition for AttentionBackward {
 
     fn attributes(&self) -> KeptAttributes {
         let of_dropout = self.dropout.iter().flat_map(Definition::attributes);
-        self.mask.attributes().into_iter().chain(of_dropout).collect()
+        let alibi = self.alibi.then(|| (ALIBI.to_owned(), true.into()));
+        self.mask.attributes().into_iter().chain(of_dropout).chain(alibi).collect()
     }
 
     fn key_bytes(&self, bytes: &mut Bytes) {
         self.mask.key_bytes(bytes);
         // nothing where nothing is dropped
         self.dropout.iter().for_each(|dropout| dropout.key_bytes(bytes));
+        if self.alibi {
+            bytes.text(ALIBI);
+        }
     }
 
     fn texts(&self) -> Vec<String> {
         let of_dropout = self.dropout.iter().flat_map(Definition::texts);
-        self.mask.texts().into_iter().chain(of_dropout).collect()
+        let alibi = self.alibi.then(|| format!("{ALIBI}=true"));
+        self.mask.texts().into_iter().chain(of_dropout).chain(alibi).collect()
     }
 
     fn default_type(&self, port: Port) -> Option<DataType> {
         match port {
-            Port::STATS => Some(DataType::Float),
+            Port::STATS | Port::ALIBI_SLOPES | Port::DROPOUT_SCALE | Port::DROPOUT_SCALE_INV => Some(DataType::Float),
             port if scaling::is_number(port) => Some(DataType::Float),
             port => self.mask.default_type(port).or_else(|| self.dropout?.default_type(port)),
         }
@@ -120,6 +140,7 @@ impl Definition for AttentionBackward {
 
     fn check(&self, node: &Node) -> Result<(), Malformed> {
         attention::check_backward(node)?;
+        self.check_slopes(node)?;
         self.check_dropout(node)?;
         scaling::check(node)?;
         self.mask.check_bounds(node)
@@ -136,6 +157,7 @@ impl Definition for AttentionBackward {
         if let Some(bias) = bias {
             scores = expansion.pointwise(M::Add, &[scores, bias]);
         }
+        scores = alibi::added(expansion, scores, self.alibi);
         let mut kept = self.mask.kept(expansion, scores);
         if bias.is_some() {
             let nothing = expansion.constant(f64::NEG_INFINITY, 4);
@@ -147,12 +169,11 @@ impl Definition for AttentionBackward {
         let p = expansion.where_kept(p, kept);
 
         let of_scores = expansion.dim(p).to_vec();
-        let drawn = self.dropout.and_then(|dropout| Some((dropout, dropout.mask(expansion, of_scores)?)));
-        let left = |expansion: &mut Expansion, x| match drawn {
-            Some((dropout, mask)) => dropout.applied(expansion, x, mask),
-            None => x,
-        };
-        if let Some((_, mask)) = drawn {
+        let drawn = self.dropout.and_then(|dropout| dropout.mask(expansion, of_scores));
+        let mask_of_dropout = drawn.or_else(|| expansion.input(Port::DROPOUT_MASK));
+        let left =
+            |expansion: &mut Expansion, x| mask_of_dropout.map_or(x, |mask| Dropout::applied(expansion, x, mask));
+        if let Some(mask) = drawn {
             expansion.result(Port::RNG_DUMP, M::Identity, &[mask]);
         }
         let kept_p = left(expansion, p);
@@ -170,7 +191,8 @@ impl Definition for AttentionBackward {
         let dp = expansion.matmul(d_o, values, None);
         let dp = scaling::multiplied(expansion, dp, &[Port::DESCALE_DO, Port::DESCALE_V]);
         let dp = left(expansion, dp);
-        let difference = expansion.pointwise(M::Sub, &[dp, delta]);
+        let of_left = delta_of_left(expansion, delta);
+        let difference = expansion.pointwise(M::Sub, &[dp, of_left]);
         let ds = expansion.pointwise(M::Mul, &[p, difference]);
         let ds = expansion.where_kept(ds, kept);
         if let Some(dim) = expansion.dim_of_result(Port::ATTENTION_DBIAS) {
@@ -194,13 +216,37 @@ impl Definition for AttentionBackward {
 }
 
 impl AttentionBackward {
+    /// Slopes are the frontend's, or given: one of each head.
+    fn check_slopes(&self, node: &Node) -> Result<(), Malformed> {
+        if node.tensor(Port::ALIBI_SLOPES).is_none() {
+            return Ok(());
+        }
+        if self.alibi {
+            return Err(node.fault_at("AT-O7", Port::ALIBI_SLOPES, "heads have the slopes of alibi_mask already"));
+        }
+        let heads = node.dim(Port::Q)?.get(1).copied().unwrap_or(1);
+        node.require_dim("AT-O7", Port::ALIBI_SLOPES, &[1, heads, 1, 1], "a slope of each head of Q")
+    }
+
     /// What says which probabilities were dropped is there where some were, and nowhere else.
     fn check_dropout(&self, node: &Node) -> Result<(), Malformed> {
-        const DROPPED: [Port; 4] = [Port::SEED, Port::OFFSET, Port::DROPOUT_SCALE, Port::RNG_DUMP];
-        match (self.dropout, DROPPED.into_iter().find(|&port| node.tensor(port).is_some())) {
-            (Some(dropout), _) => dropout.check_state(node),
-            (None, Some(port)) => Err(node.fault_at("AT-O13", port, "no probability is dropped")),
-            (None, None) => Ok(()),
+        const DRAWN: [Port; 3] = [Port::SEED, Port::OFFSET, Port::RNG_DUMP];
+        const MASKED: [Port; 2] = [Port::DROPOUT_MASK, Port::DROPOUT_SCALE_INV];
+        let first = |ports: &[Port]| ports.iter().copied().find(|&port| node.tensor(port).is_some());
+        let is_masked = node.tensor(Port::DROPOUT_MASK).is_some();
+        match self.dropout {
+            Some(dropout) => match first(&MASKED) {
+                Some(port) => Err(node.fault_at("AT-O14", port, "probabilities are dropped by numbers that are drawn")),
+                None => dropout.check_state(node),
+            },
+            None => match first(&DRAWN) {
+                Some(port) => Err(node.fault_at("AT-O13", port, "no probability is dropped")),
+                None if is_masked => MaskedDropout::check_masked(node, &attention::scores(node).unwrap_or_default()),
+                None => match first(&[Port::DROPOUT_SCALE, Port::DROPOUT_SCALE_INV]) {
+                    Some(port) => Err(node.fault_at("AT-O13", port, "no probability is dropped")),
+                    None => Ok(()),
+                },
+            },
         }
     }
 
@@ -215,6 +261,14 @@ impl AttentionBackward {
         let total = expansion.reduction(ReductionMode::Add, share, dim);
         expansion.result(Port::DSINK_TOKEN, M::Neg, &[total]);
     }
+}
+
+/// What gradients of probabilities that are left are compared with: Δ, times what a caller divides it by, and the factor.
+fn delta_of_left(expansion: &mut Expansion, delta: TensorId) -> TensorId {
+    let Some(inverse) = expansion.input(Port::DROPOUT_SCALE_INV) else { return delta };
+    let divided = expansion.pointwise(PointwiseMode::Mul, &[delta, inverse]);
+    let scale = expansion.input(Port::DROPOUT_SCALE);
+    scale.map_or(divided, |scale| expansion.pointwise(PointwiseMode::Mul, &[divided, scale]))
 }
 
 /// Extents of one value a row.

@@ -58,7 +58,7 @@ impl Dropout {
     }
 
     /// What is kept of a value of scores, times the factor; the ports are there.
-    pub(super) fn applied(self, expansion: &mut Expansion, x: TensorId, mask: TensorId) -> TensorId {
+    pub(super) fn applied(expansion: &mut Expansion, x: TensorId, mask: TensorId) -> TensorId {
         let kept = expansion.pointwise(PointwiseMode::Mul, &[x, mask]);
         let scale = expansion.input(Port::DROPOUT_SCALE);
         scale.map_or(kept, |scale| expansion.pointwise(PointwiseMode::Mul, &[kept, scale]))

@@ -8,6 +8,8 @@ use super::{Definition, Expansion, KeptAttributes, Port};
 use crate::graph::infer::{Layout, Node, Ports};
 use crate::graph::{DataType, Malformed, PointwiseMode};
 
+const RULE: &str = "AT-O14";
+
 /// Dropout by a mask has no attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MaskedDropout;
@@ -18,6 +20,22 @@ impl MaskedDropout {
 
     pub(super) fn read(tag: &str, _attributes: &KeptAttributes) -> Option<Self> {
         (tag == Self::TAG).then_some(Self)
+    }
+
+    /// A mask that scores of these extents are multiplied by, and factors that are numbers, of any operation.
+    pub(super) fn check_masked(node: &Node, scores: &[i64]) -> Result<(), Malformed> {
+        let mask = node.dim(Port::DROPOUT_MASK)?;
+        let broadcasts = mask.iter().zip(scores).all(|(&extent, &whole)| extent == 1 || extent == whole);
+        if mask.len() != scores.len() || !broadcasts {
+            let message = format!("dims {mask:?}, required {scores:?}, or 1 on some axes");
+            return Err(node.fault_at(RULE, Port::DROPOUT_MASK, message));
+        }
+        for port in [Port::DROPOUT_SCALE, Port::DROPOUT_SCALE_INV] {
+            if node.tensor(port).is_some_and(|tensor| tensor.dim.iter().any(|&extent| extent != 1)) {
+                return Err(node.fault_at("AT-E8", port, "required is one number"));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -42,23 +60,13 @@ impl Definition for MaskedDropout {
     }
 
     fn check(&self, node: &Node) -> Result<(), Malformed> {
-        const RULE: &str = "AT-O14";
         let x = node.dim(Port::X)?;
         if x.len() != 4 {
             let message = format!("dims {x:?}; required batch, heads, queries and keys");
             return Err(node.fault_at(RULE, Port::X, message));
         }
         node.require_dim(RULE, Port::Y, x, "those of X")?;
-        let mask = node.dim(Port::DROPOUT_MASK)?;
-        let broadcasts = mask.iter().zip(x).all(|(&extent, &whole)| extent == 1 || extent == whole);
-        if mask.len() != x.len() || !broadcasts {
-            let message = format!("dims {mask:?}, required {x:?}, or 1 on some axes");
-            return Err(node.fault_at(RULE, Port::DROPOUT_MASK, message));
-        }
-        if node.dim(Port::DROPOUT_SCALE)?.iter().any(|&extent| extent != 1) {
-            return Err(node.fault_at("AT-E8", Port::DROPOUT_SCALE, "required is one number"));
-        }
-        Ok(())
+        Self::check_masked(node, x)
     }
 
     fn define(&self, expansion: &mut Expansion) {

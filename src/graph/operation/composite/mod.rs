@@ -4,6 +4,7 @@
 //! [`Composite`]'s. Whatever knows primitive operations knows it through [`FinalizedGraph::expand`]: the CPU engine, the f64
 //! oracle, error bounds, twins, operation counts, and kernels that run it unfused.
 
+mod alibi;
 mod attention_backward;
 mod dropout;
 mod groups;
@@ -18,6 +19,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
+pub use alibi::AlibiSlopes;
 pub use attention_backward::AttentionBackward;
 pub(crate) use attention_backward::scaling as backward_scaling;
 pub use dropout::{Bernoulli, Dropout};

@@ -166,7 +166,7 @@ impl ScoreMask {
 }
 
 /// The index of an element of X along an axis.
-fn index(expansion: &mut Expansion, x: TensorId, axis: usize) -> TensorId {
+pub(super) fn index(expansion: &mut Expansion, x: TensorId, axis: usize) -> TensorId {
     let attributes = Pointwise { axis: Some(axis as i64), ..Pointwise::new(PointwiseMode::GenIndex) };
     expansion.pointwise_with(attributes, &[x])
 }

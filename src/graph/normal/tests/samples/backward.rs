@@ -6,7 +6,7 @@ use super::super::super::super::{
     Attributes, DataType, Graph, KeptAttributes, Matmul, Other, Pointwise, PointwiseMode, Port, ReductionMode, Tensor,
     TensorHandle,
 };
-use super::{Attention, Author, BATCHES, Form, QUERIES};
+use super::{Attention, Author, BATCHES, Form, MASK_KEEPS, QUERIES};
 
 use PointwiseMode as M;
 
@@ -58,7 +58,8 @@ impl Backward {
     pub(crate) fn graph(self, form: Form) -> Graph {
         let mut author = Author { attention: self.attention, graph: Graph::new(), uid: 0 };
         match form {
-            Form::Nodes => author.backward_node(self),
+            // a node has no slopes
+            Form::Nodes if !self.attention.slopes => author.backward_node(self),
             _ => author.backward_operations(self, form == Form::Old),
         }
         author.graph
@@ -118,6 +119,25 @@ pub(crate) fn backward_table() -> Vec<(&'static str, Backward)> {
             },
         ),
         ("dropout, groups, padding", of(Attention { dropped: Some(0.5), lengths: true, ..groups })),
+        ("slopes", of(Attention { slopes: true, ..causal })),
+        ("slopes, unscaled", of(Attention { slopes: true, scale: None, ..plain })),
+        (
+            "slopes, bias, groups, padding",
+            Backward {
+                d_bias: BiasGradient::OfBias,
+                ..of(Attention { slopes: true, bias: true, lengths: true, right: Some(0), ..groups })
+            },
+        ),
+        ("slopes, dropout", of(Attention { slopes: true, dropped: Some(0.25), ..causal })),
+        ("mask of dropout", of(Attention { masked: true, ..plain })),
+        ("mask of dropout, unscaled", of(Attention { masked: true, scale: None, ..causal })),
+        (
+            "mask of dropout, bias, sink, groups",
+            Backward {
+                d_bias: BiasGradient::OfBias,
+                ..of(Attention { masked: true, bias: true, sink: true, lengths: true, ..groups })
+            },
+        ),
         ("nothing dropped", Backward { drops_nothing: true, ..of(plain) }),
         ("nothing dropped, unscaled", Backward { drops_nothing: true, ..of(Attention { scale: None, ..causal }) }),
         (
@@ -140,6 +160,8 @@ struct Stored {
     sink: Option<TensorHandle>,
     /// Seed and offset.
     state: Option<[TensorHandle; 2]>,
+    /// A mask of probabilities.
+    mask: Option<TensorHandle>,
     gradients: [TensorHandle; 3],
     d_bias: Option<TensorHandle>,
     d_sink: Option<TensorHandle>,
@@ -181,7 +203,8 @@ impl Author {
             (attention.sink && is_there).then(|| self.stored(name, [1, of_q, 1, 1], DataType::Float))
         });
         let state = attention.dropped.map(|_| self.state());
-        Stored { inputs, bias, lengths, sink, state, gradients, d_bias, d_sink }
+        let mask = attention.masked.then(|| self.stored("mask", of_bias, DataType::Half));
+        Stored { inputs, bias, lengths, sink, state, mask, gradients, d_bias, d_sink }
     }
 
     fn backward_node(&mut self, backward: Backward) {
@@ -189,8 +212,11 @@ impl Author {
         let attention = backward.attention;
         let required = ["Q", "K", "V", "O", "dO", "Stats"].into_iter().zip(stored.inputs);
         let lengths = ["SEQ_LEN_Q", "SEQ_LEN_KV"].into_iter().zip(stored.lengths.into_iter().flatten());
-        let optional = [("Bias", stored.bias), ("SINK_TOKEN", stored.sink)];
-        let optional = optional.into_iter().filter_map(|(port, id)| Some((port, id?)));
+        let [factor, keep] = [("factor", 1.0 / f64::from(MASK_KEEPS)), ("keep", f64::from(MASK_KEEPS))]
+            .map(|(name, value)| stored.mask.map(|_| self.scalar(name, DataType::Float, value)));
+        let masked = [("Dropout_mask", stored.mask), ("Dropout_scale", factor), ("Dropout_scale_inv", keep)];
+        let optional = [("Bias", stored.bias), ("SINK_TOKEN", stored.sink)].into_iter().chain(masked);
+        let optional = optional.filter_map(|(port, id)| Some((port, id?)));
         let state = ["Seed", "Offset"].into_iter().zip(stored.state.into_iter().flatten());
         let inputs: Vec<_> =
             required.chain(optional).chain(lengths).chain(state).map(|(port, id)| (Port(port), id)).collect();
@@ -223,7 +249,10 @@ impl Author {
             // in double precision, as descriptors have it (AT-P28)
             (self.mask(state, f64::from(1.0 - dropped)), factor)
         });
-        let sum = self.sums(&stored, 1.0 - dropped.unwrap_or(0.0));
+        let masked =
+            stored.mask.map(|mask| (mask, self.scalar("factor", DataType::Float, 1.0 / f64::from(MASK_KEEPS))));
+        let dropout = dropout.or(masked);
+        let sum = self.sums(&stored, if attention.masked { MASK_KEEPS } else { 1.0 - dropped.unwrap_or(0.0) });
         let p = self.probabilities(backward, is_old, &stored, scale);
         let mut kept = p;
         if let Some((mask, factor)) = dropout {
@@ -285,6 +314,9 @@ impl Author {
             if let Some(side) = side {
                 x = self.on_scores(mode, &[x, side], DataType::Float);
             }
+        }
+        if attention.slopes {
+            x = self.slopes(x);
         }
         if attention.cap {
             x = self.on_scores(M::TanhFwd, &[x], DataType::Float);
