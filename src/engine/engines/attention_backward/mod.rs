@@ -1,6 +1,6 @@
 //! Hopper's engine of an attention's backward pass: all products by `wgmma`, scores and gradients of probabilities in registers.
 //!
-//! A first launch makes of each query's statistic and Δ what the others read. Then tiles of keys walk the queries for dK and dV, and tiles of
+//! Heads in FP8 become FP16 in the workspace first. A launch makes of each query's statistic and Δ what the others read. Then tiles of keys walk the queries for dK and dV, and tiles of
 //! queries walk the keys for dQ: each multiplies the scores again, and nothing is added up by several blocks
 //! (`docs/spec/attention.md` AT-K34 (a)). The gradient of a bias is a launch of its own (AT-K37).
 
@@ -32,7 +32,8 @@ pub(super) struct WarpgroupAttentionBackward;
 
 const NAME: &str = "warpgroup_attention_backward";
 
-/// Statistics and dO have strides of their own, and a number any type.
+/// Statistics and dO have strides of their own, and a number any type. Heads in FP8 become FP16 whatever their type, strides and size; scores of
+/// theirs have all masks, and what scales may be missing.
 static RELAXED: &[&Rule] = &[
     &FAF_STATS_LAYOUT,
     &FAF_SCALE_TYPE,
@@ -86,7 +87,8 @@ impl Engine for WarpgroupAttentionBackward {
     }
 }
 
-/// Registers of a thread that brings tiles, and of one that multiplies, by the number of multiplying warpgroups.
+/// Registers of a thread that brings tiles, and of one that multiplies, by the number of multiplying warpgroups. Beside one of these NVRTC 13.0 spills
+/// where heads are grouped and a thread that brings tiles has 24.
 const REGISTERS: [[u32; 2]; 4] = [[0; 2], [40, 240], [24, 240], [32, 160]];
 
 /// The same where scores have a bias, slopes, or a mask of dropout: beside these NVRTC 13.0 spills in the warpgroup that brings tiles if that has 24.

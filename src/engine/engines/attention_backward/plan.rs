@@ -252,6 +252,7 @@ impl Plan {
         outputs: Vec<BackwardOutput>,
         held_by_l2: i64,
     ) -> BackwardProblem {
+        let scaling = self.pass_scaling(of_keys, &outputs);
         BackwardProblem {
             of_keys,
             outputs,
@@ -263,7 +264,7 @@ impl Plan {
             dropout: self.dropout,
             bias: self.bias,
             slopes: self.slopes,
-            scaling: self.pass_scaling(of_keys),
+            scaling,
             padded: self.padded(),
             section: self.section(of_keys, held_by_l2),
         }

@@ -8,8 +8,8 @@ use crate::engine::lowering::program_parameters;
 use crate::graph::backward_scaling::{DK, DQ, DV, FACTORS, GradientScaling, LARGEST};
 use crate::graph::{DataType, FinalizedGraph, Operation, Port, TensorId};
 use crate::kernel::{
-    BackwardScaling, Body, GradientFactors, HalfRows, HalfRowsKernel, MapElement, MmaType, Parameter, Swizzle,
-    TensorMap,
+    BackwardOutput, BackwardScaling, Body, GradientFactors, HalfRows, HalfRowsKernel, MapElement, MmaType, Parameter,
+    Swizzle, TensorMap,
 };
 
 /// What heads are multiples of.
@@ -127,9 +127,10 @@ impl Plan {
     }
 
     /// What scales a pass. The largest gradient of scores is kept by one of those that have them.
-    pub(super) fn pass_scaling(&self, of_keys: bool) -> Option<BackwardScaling> {
+    pub(super) fn pass_scaling(&self, of_keys: bool, outputs: &[BackwardOutput]) -> Option<BackwardScaling> {
         let passes = &self.scaling.as_ref()?.passes;
-        let keeps = of_keys == self.of_queries.is_none();
+        let has_them = outputs.iter().any(|output| !output.is_of_values);
+        let keeps = has_them && of_keys == self.of_queries.is_none();
         Some(BackwardScaling { largest: passes.largest.filter(|_| keeps), ..passes.clone() })
     }
 
@@ -149,7 +150,7 @@ impl Plan {
             [q, k, v, gradient].into_iter().filter_map(|id| graph.tensor(id).ragged_offset).collect();
         offsets.sort_unstable();
         offsets.dedup();
-        let largest = |output: &crate::kernel::BackwardOutput| output.factors.largest;
+        let largest = |output: &BackwardOutput| output.factors.largest;
         let of_gradients = self.of_queries.iter().chain(&self.of_keys).filter_map(largest);
         let of_scores = self.scaling.as_ref().and_then(|scaling| scaling.passes.largest);
         HalfRowsKernel { heads: heads.collect(), offsets, cleared: of_gradients.chain(of_scores).collect() }
