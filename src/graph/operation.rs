@@ -79,6 +79,8 @@ impl Port {
     pub const ATTENTION_DBIAS: Self = Self("dBias");
     /// A slope of each head of queries (AT-O7): ours, for nodes have a flag alone.
     pub const ALIBI_SLOPES: Self = Self("Alibi_slopes");
+    /// What scores are capped by (AT-O12): ours, for programs send operations.
+    pub const SOFT_CAP: Self = Self("Soft_cap");
     pub const SINK_TOKEN: Self = Self("SINK_TOKEN");
     pub const DSINK_TOKEN: Self = Self("DSINK_TOKEN");
     pub const SINK: Self = Self("SINK");

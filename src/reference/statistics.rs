@@ -53,11 +53,12 @@ fn seen_as(graph: &FinalizedGraph, id: TensorId, tensor: &HostTensor) -> HostTen
 
 /// The forward pass of a backward pass, whose bounds are what the execution makes them.
 fn forward(graph: &FinalizedGraph, operation: &Operation, inputs: &HostTensors) -> Graph {
-    const INPUTS: [Port; 18] = [
+    const INPUTS: [Port; 19] = [
         Port::Q,
         Port::K,
         Port::V,
         Port::ATTN_SCALE,
+        Port::SOFT_CAP,
         Port::ATTENTION_BIAS,
         Port::ALIBI_SLOPES,
         Port::SEQ_LEN_Q,

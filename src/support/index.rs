@@ -153,7 +153,8 @@ static TERMS: &[Term] = &[
     shape(
         "AT-O12",
         "attention section 4",
-        "a modifier of scores is any pointwise operations; what it does to gradients of masked scores is to set them to 0",
+        "a modifier of scores is any pointwise operations; that of a backward pass is a soft cap, which is one number, and gradients of masked scores are \
+         set to 0",
     ),
     shape(
         "AT-O19",

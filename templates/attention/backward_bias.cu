@@ -50,7 +50,7 @@ if (++stage == ${ stages }$) stage = 0, parity ^= 1;
 } else {
 fw_increase_registers<${ consumer_registers }$>();
 const unsigned consumer = warp / 4 - 1, quad = lane % 4;
-const float scale = ${ scale }$, c = ${ unit }$;
+const float scale = ${ scale }$<% if cap %>, cap = ${ cap }$, of_cap = scale / cap<% endif %>, c = ${ unit }$;
 <%- if dropout %>
 ${ dropout }$
 <%- endif %>
@@ -85,7 +85,12 @@ fw_wgmma_wait<1>();
 float x[${ scores }$];
 fw_take_all<0>(x);
 #pragma unroll
-for (int i = 0; i < ${ scores }$; ++i) x[i] = fw_fast_exp2(fmaf(${ score }$, c, -statistic[i >> 1 & 1]));
+for (int i = 0; i < ${ scores }$; ++i) <% if cap %>{
+const fw_tanh_t capped = fw_tanh_and_slope(x[i] * of_cap);
+<% endif %>x[i] = fw_fast_exp2(fmaf(${ score }$, c, -statistic[i >> 1 & 1]));
+<%- if cap %>
+}
+<%- endif %>
 fw_wgmma_wait<0>();
 if (lane == 0) fw_mbarrier_arrive(empty + 8 * stage);
 if (++stage == ${ stages }$) stage = 0, parity ^= 1;

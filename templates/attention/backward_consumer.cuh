@@ -5,7 +5,7 @@ const unsigned long long own_0 = fw_matrix_descriptor<128>(shared + consumer * $
 <%- if has_sums %>
 const unsigned long long own_1 = fw_matrix_descriptor<128>(shared + ${ own_1_at }$ + consumer * ${ 64 * 128 }$, 0, 1024);
 <%- endif %>
-const float scale = ${ scale }$, c = ${ unit_of_scores }$;
+const float scale = ${ scale }$<% if cap %>, cap = ${ cap }$, of_cap = scale / cap<% endif %>, c = ${ unit_of_scores }$;
 <%- if dropout %>
 ${ dropout }$
 <%- endif %>

@@ -44,9 +44,11 @@ const float* const rows_of = reinterpret_cast<const float*>(shared_bytes + ${ ro
 <%- endif %>
 float x[${ scores }$];
 fw_take_all<0>(x);
+<%- if not capped %>
 #pragma unroll
 for (int i = 0; i < ${ scores }$; ++i) x[i] = fw_fast_exp2(fmaf(${ score }$, c, -${ statistic }$));
 if (is_cut) cut(x, block);
+<%- endif %>
 <%- if has_sums %>
 fw_wgmma_wait<${ pending - 1 }$>();
 float y[${ scores }$];
@@ -54,8 +56,14 @@ fw_take_all<${ scores }$>(y);
 <%- if drops %>
 ${ drops }$
 <%- endif %>
+<%- endif %>
+<%- if capped %>
+${ capped }$
+if (is_cut) cut(x, block);
+<%- endif %>
+<%- if has_sums %>
 #pragma unroll
-for (int i = 0; i < ${ scores }$; ++i) y[i] = x[i] * fmaf(y[i], ${ factor }$, -${ delta }$);
+for (int i = 0; i < ${ scores }$; ++i) y[i] = x[i] * <% if capped %>y[i]<% else %>fmaf(y[i], ${ factor }$, -${ delta }$)<% endif %>;
 if (is_cut) cut(y, block);
 <%- if largest %>
 #pragma unroll

@@ -8,7 +8,7 @@ FW_SHARED(shared_bytes);
 FW_ACCUMULATORS_float(${ accumulators }$);
 const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, quad = lane % 4;
 unsigned char* const stages = shared_bytes + ${ others_at }$;
-const float scale = ${ scale }$, c = ${ unit_of_scores }$;
+const float scale = ${ scale }$<% if cap %>, cap = ${ cap }$, of_cap = scale / cap<% endif %>, c = ${ unit_of_scores }$;
 <%- if dropout %>
 ${ dropout }$
 <%- endif %>
@@ -107,17 +107,25 @@ const float* const rows_of = reinterpret_cast<const float*>(other_0 + ${ facts_a
 <%- endif %>
 float x[${ scores }$];
 fw_take_all<0>(x);
+<%- if not capped %>
 #pragma unroll
 for (int i = 0; i < ${ scores }$; ++i) x[i] = fw_fast_exp2(fmaf(${ score }$, c, -${ statistic }$));
 if (is_cut) cut(x, block);
+<%- endif %>
 <%- if has_sums %>
 float y[${ scores }$];
 fw_take_all<${ scores }$>(y);
 <%- if drops %>
 ${ drops }$
 <%- endif %>
+<%- endif %>
+<%- if capped %>
+${ capped }$
+if (is_cut) cut(x, block);
+<%- endif %>
+<%- if has_sums %>
 #pragma unroll
-for (int i = 0; i < ${ scores }$; ++i) y[i] = x[i] * fmaf(y[i], ${ factor }$, -${ delta }$);
+for (int i = 0; i < ${ scores }$; ++i) y[i] = x[i] * <% if capped %>y[i]<% else %>fmaf(y[i], ${ factor }$, -${ delta }$)<% endif %>;
 if (is_cut) cut(y, block);
 <%- endif %>
 <%- if has_values %>

@@ -82,6 +82,9 @@ pub(crate) fn backward_passes(cases: &mut Vec<Case>) {
     }
     let grouped = Backward { ragged: Ragged::All, is_interleaved: true, head: [72, 40], ..shared };
     add("ragged_groups_heads_of_72_40", grouped);
+    for (name, backward) in capped() {
+        add(&format!("cap_{name}"), backward);
+    }
     for (name, backward) in leaning() {
         add(&format!("alibi_{name}"), backward);
     }
@@ -210,6 +213,57 @@ fn leaning() -> Vec<(&'static str, Backward)> {
     ]
 }
 
+/// Backward passes of attentions whose scores are capped, from hardly to wholly: such scores are about 1 before.
+fn capped() -> Vec<(&'static str, Backward)> {
+    let of = |cap, shape, head| Backward { cap: Some(Cap::Known(cap)), ..Backward::new(shape, head) };
+    let (shape, heads) = ([2, 2, 70, 90], [64, 64]);
+    let causal = band(None, Some(0));
+    let stored = |data_type| Backward { cap: Some(Cap::Stored(data_type)), ..of(1.0, [1, 2, 70, 90], heads) };
+    let grouped = Backward { key_heads: 2, has_lengths: true, io: BFloat16, ..of(1.5, [3, 6, 100, 90], heads) };
+    let biased = Backward { bias: Some(([1, 2, 70, 90], Half)), ..of(0.5, shape, heads) };
+    let wide = of(2.0, [1, 2, 65, 63], [256, 256]);
+    let mut all = vec![
+        ("half", of(1.0, shape, heads)),
+        ("causal", Backward { mask: causal, ..of(1.0, [1, 2, 300, 300], [128, 128]) }),
+        ("heads_of_192_128", of(0.7, [1, 2, 65, 63], [192, 128])),
+        ("heads_of_256", wide),
+        ("heads_of_256_causal", Backward { mask: causal, io: BFloat16, ..wide }),
+        ("unscaled", Backward { scale: None, ..of(20.0, [1, 2, 70, 90], [72, 40]) }),
+        ("scale_zero", Backward { scale: Some(0.0), ..of(1.0, [1, 2, 30, 140], heads) }),
+        ("scale_negative", Backward { scale: Some(-0.25), ..of(1.0, [1, 2, 30, 140], heads) }),
+        // all scores saturated, or where their slope vanishes at the type's smallest numbers
+        ("tiny", of(0.02, [1, 2, 70, 90], heads)),
+        ("vanishing", Backward { io: Float, ..of(1e-30, [1, 2, 30, 40], [16, 16]) }),
+        ("steep", Backward { io: Float, ..of(0.15, [1, 2, 30, 40], [16, 16]) }),
+        // where a tanh whose error is one of 1 would be far off
+        ("huge", Backward { io: Float, ..of(1e6, [1, 2, 70, 90], heads) }),
+        ("enormous", of(1e30, [1, 2, 70, 90], heads)),
+        ("negative", of(-1.0, [1, 2, 70, 90], heads)),
+        ("stored", stored(Float)),
+        ("stored_half", stored(Half)),
+        ("window", Backward { mask: band(Some(40), Some(5)), ..of(1.0, [2, 1, 130, 140], heads) }),
+        ("groups_lengths", grouped),
+        ("ragged_groups_sinks", Backward { ragged: Ragged::All, is_interleaved: true, has_sinks: true, ..grouped }),
+        ("bias", biased),
+        ("bias_gradient", Backward { bias_gradient: Some(Half), ..biased }),
+        (
+            "bias_gradient_of_keys",
+            Backward { bias: Some(([1, 1, 1, 90], Float)), bias_gradient: Some(Float), ..biased },
+        ),
+        ("bias_alibi", Backward { slopes: Slopes::OfFrontend, mask: causal, ..biased }),
+        ("alibi", Backward { slopes: Slopes::Given, ..of(0.5, [1, 2, 70, 90], heads) }),
+        ("dropout", Backward { keep: Some(0.75), ..of(1.0, [1, 2, 70, 90], [128, 128]) }),
+        ("dropout_bias_gradient", Backward { keep: Some(0.75), bias_gradient: Some(Half), ..biased }),
+        ("mask_of_dropout", Backward { masked: Some(([2, 2, 70, 90], Half)), ..of(1.0, shape, heads) }),
+        ("float", Backward { io: Float, has_sinks: true, ..of(1.0, [1, 3, 70, 90], [36, 36]) }),
+        ("groups_apart", Backward { key_heads: 1, value_heads: Some(2), ..of(1.0, [1, 4, 70, 90], [64, 40]) }),
+    ];
+    for (name, port) in [("queries_alone", Port::DQ), ("keys_alone", Port::DK), ("values_alone", Port::DV)] {
+        all.push((name, Backward { alone: Some(port), ..of(1.0, [1, 2, 70, 90], [40, 72]) }));
+    }
+    all
+}
+
 /// Backward passes of attentions whose probabilities a mask is multiplied by.
 fn masked() -> Vec<(&'static str, Backward)> {
     let of = |mask, data_type, shape, head| Backward { masked: Some((mask, data_type)), ..Backward::new(shape, head) };
@@ -247,6 +301,13 @@ fn band(left_bound: Option<i64>, right_bound: Option<i64>) -> ScoreMask {
     ScoreMask { left_bound, right_bound, is_bottom_right: false }
 }
 
+/// What scores are capped by: a known number, or one in memory.
+#[derive(Clone, Copy)]
+enum Cap {
+    Known(f64),
+    Stored(DataType),
+}
+
 /// By what scores lean.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Slopes {
@@ -275,6 +336,8 @@ struct Backward {
     /// Extents of a mask that probabilities are multiplied by, and its type.
     masked: Option<([i64; 4], DataType)>,
     slopes: Slopes,
+    /// What scores are capped by.
+    cap: Option<Cap>,
     /// Extents of a bias of scores, and its type.
     bias: Option<([i64; 4], DataType)>,
     /// Whether the gradient of the bias is stored, and its type.
@@ -310,6 +373,7 @@ impl Backward {
             keep: None,
             masked: None,
             slopes: Slopes::Nothing,
+            cap: None,
             bias: None,
             bias_gradient: None,
             is_interleaved: false,
@@ -347,6 +411,14 @@ impl Backward {
         let scalar = |name: &str, value| Tensor::scalar(name, Float, Scalar::Float(value));
         if let Some(scale) = self.scale {
             inputs.push((Port::ATTN_SCALE, graph.tensor(scalar("scale", scale))));
+        }
+        match self.cap {
+            Some(Cap::Known(cap)) => inputs.push((Port::SOFT_CAP, graph.tensor(scalar("cap", cap)))),
+            Some(Cap::Stored(data_type)) => {
+                let cap = Tensor::new("cap").row_major([1; 4]).data_type(data_type);
+                inputs.push((Port::SOFT_CAP, graph.tensor(cap)));
+            }
+            None => {}
         }
         if let Some((dim, data_type)) = self.bias {
             let bias = Tensor::new("bias").row_major(dim).data_type(data_type);

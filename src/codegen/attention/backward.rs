@@ -212,6 +212,7 @@ struct ConsumerText {
     has_values: bool,
     has_sums: bool,
     scale: String,
+    cap: Option<String>,
     /// What scores, as they are multiplied, or with their bias, are in powers of two.
     unit_of_scores: String,
     own_1_at: u32,
@@ -273,6 +274,8 @@ struct StepText {
     /// Lines that ask for the bias of scores before these are there, and a score with its bias.
     bias: Option<String>,
     score: String,
+    /// Lines that make probabilities of capped scores, and multiply by the slope of the cap.
+    capped: Option<String>,
     drops: Option<String>,
     drops_values: Option<String>,
     score_products: Vec<String>,
@@ -434,6 +437,7 @@ impl Backward<'_, '_> {
             has_values: problem.has_values(),
             has_sums: problem.has_sums(),
             scale,
+            cap: self.rows.cap(),
             unit_of_scores: self.rows.unit_of_scores(),
             own_1_at: head_lines(problem.extents.head[0]) * kernel.tile.rows() * LINE_BYTES,
             others_at: layout.others,
@@ -490,6 +494,7 @@ impl Backward<'_, '_> {
             factor: self.rows.factor(),
             kept: drops.kept,
             bias: biased.reads,
+            capped: self.rows.capped(&biased.value)?,
             score: biased.value,
             drops: drops.gradients,
             drops_values: drops.values,

@@ -1,4 +1,4 @@
-//! What the backward pass reads for its scores: a bias, a mask of dropout, slopes of heads.
+//! What the backward pass makes of its scores, and reads for them: a soft cap, a bias, a mask of dropout, slopes of heads.
 
 use serde::Serialize;
 
@@ -30,6 +30,20 @@ struct BiasText {
     offset: String,
 }
 
+/// What `attention/capped.cuh` reads.
+#[derive(Serialize)]
+struct CappedText {
+    scores: u32,
+    /// Whether there are gradients of probabilities.
+    has_sums: bool,
+    score: String,
+    /// What is known of the query of `x[i]`.
+    statistic: String,
+    delta: String,
+    /// The factor of gradients of probabilities.
+    factor: &'static str,
+}
+
 /// A value of each score of a step.
 pub(super) struct Read {
     /// Lines that ask for it.
@@ -39,22 +53,53 @@ pub(super) struct Read {
 }
 
 impl GradientRows<'_, '_> {
-    /// What scores are in powers of two: those that are scaled where something is added to them, or as they are multiplied.
+    /// What scores are in powers of two: those that are scaled where something is added to them, or as they are multiplied; or tanh, where they are
+    /// capped.
     pub(super) fn unit_of_scores(&mut self) -> String {
         let (log2e, further) = (names::float_literal(LOG2E), self.further_factors());
         let is_scaled = self.problem.bias.is_some() || self.problem.slopes.is_some();
-        if is_scaled { log2e } else { format!("scale * {log2e}{further}") }
+        if is_scaled { log2e } else { format!("{} * {log2e}{further}", self.base()[1]) }
     }
 
-    /// Score `x[i]` of a head of Q with its bias, and leaning.
+    /// What becomes of a product, and what it is a score times that of.
+    fn base(&self) -> [&'static str; 2] {
+        if self.problem.cap.is_some() { ["capped.value", "cap"] } else { ["x[i]", "scale"] }
+    }
+
+    /// The cap of scores.
+    pub(super) fn cap(&mut self) -> Option<String> {
+        let cap = self.problem.cap?;
+        self.used.add("fw_tanh_and_slope");
+        Some(number(self.graph, self.used, cap))
+    }
+
+    /// The lines that make probabilities of capped scores, and multiply gradients of theirs by the slope of the cap.
+    pub(super) fn capped(&mut self, score: &str) -> Result<Option<String>, Error> {
+        if self.problem.cap.is_none() {
+            return Ok(None);
+        }
+        let [statistic, delta] = self.facts();
+        let record = CappedText {
+            scores: self.scores(),
+            has_sums: self.problem.has_sums(),
+            score: score.to_owned(),
+            statistic,
+            delta,
+            factor: self.factor(),
+        };
+        template::render(template!("attention/capped.cuh"), &record).map(Some)
+    }
+
+    /// Score `x[i]` of a head of Q, capped, with its bias, and leaning.
     pub(super) fn biased(&mut self, head: &str) -> Result<Read, Error> {
         let bias = self.problem.bias.map(|bias| self.read(bias, "bias", head)).transpose()?;
         let leaning = self.problem.slopes.map(|slopes| self.leaning(slopes, head));
+        let [x, unit] = self.base();
         let value = match (&bias, &leaning) {
-            (None, None) => "x[i]".to_owned(),
-            (None, Some(leaning)) => format!("fmaf(x[i], scale, {})", leaning.value),
-            (Some(bias), None) => format!("fmaf(x[i], scale, {})", bias.value),
-            (Some(bias), Some(leaning)) => format!("fmaf(x[i], scale, {}) + {}", bias.value, leaning.value),
+            (None, None) => x.to_owned(),
+            (None, Some(leaning)) => format!("fmaf({x}, {unit}, {})", leaning.value),
+            (Some(bias), None) => format!("fmaf({x}, {unit}, {})", bias.value),
+            (Some(bias), Some(leaning)) => format!("fmaf({x}, {unit}, {}) + {}", bias.value, leaning.value),
         };
         let reads: Vec<String> = [bias, leaning].into_iter().flatten().filter_map(|read| read.reads).collect();
         Ok(Read { reads: (!reads.is_empty()).then(|| reads.join("\n")), value })

@@ -24,6 +24,7 @@ pub(in crate::codegen) struct BackwardText {
     has_values: bool,
     has_sums: bool,
     scale: String,
+    cap: Option<String>,
     /// What scores, as they are multiplied, or with their bias, are in powers of two.
     unit_of_scores: String,
     heads: i64,
@@ -66,6 +67,8 @@ pub(in crate::codegen) struct BackwardText {
     /// Lines that ask for the bias of scores before these are there, and a score with its bias.
     bias: Option<String>,
     score: String,
+    /// Lines that make probabilities of capped scores, and multiply by the slope of the cap.
+    capped: Option<String>,
     drops: Option<String>,
     drops_values: Option<String>,
     /// Accumulators of dV, and of dK or dQ.
@@ -111,6 +114,7 @@ pub(in crate::codegen) fn backward(
         has_values: problem.has_values(),
         has_sums: problem.has_sums(),
         scale,
+        cap: rows.cap(),
         unit_of_scores: rows.unit_of_scores(),
         heads: problem.extents.heads,
         rows: problem.rows(),
@@ -140,6 +144,7 @@ pub(in crate::codegen) fn backward(
         factor: rows.factor(),
         kept: drops.kept,
         bias: biased.reads,
+        capped: rows.capped(&biased.value)?,
         score: biased.value,
         drops: drops.gradients,
         drops_values: drops.values,

@@ -14,6 +14,7 @@ pub(super) const DROPOUT_KEYS: &[Key] = &[key("keep_probability", Kind::Float)];
 /// Of the gradients of an attention, an operation of this project.
 pub(super) const OPERATION_OPTIONS: &[&str] = &[
     "Attn_scale",
+    "Soft_cap",
     "Bias",
     "Alibi_slopes",
     "SEQ_LEN_Q",

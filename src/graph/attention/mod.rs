@@ -14,6 +14,7 @@ mod backward;
 mod dropout;
 mod fp8;
 mod pages;
+mod soft_cap;
 
 use super::draft::Draft;
 use super::{
@@ -31,11 +32,12 @@ const BIAS: Port = Port::ATTENTION_BIAS;
 const SINK: Port = Port::SINK_TOKEN;
 
 /// Ports of a node that its operations have, too.
-const INPUTS: [Port; 12] = [
+const INPUTS: [Port; 13] = [
     Q,
     K,
     V,
     SCALE,
+    Port::SOFT_CAP,
     BIAS,
     Port::ALIBI_SLOPES,
     Port::SEQ_LEN_Q,
@@ -221,16 +223,10 @@ impl<'a> Lowering<'a> {
         let mut x = self.value("bmm1", &of_scores, DataType::Float);
         let matmul = || Attributes::Matmul(Matmul::default());
         self.push("bmm1", matmul(), vec![(Port::A, q), (Port::B, k)], vec![(Port::C, x)]);
-        for (name, mode, side) in
-            [("attn_scale", PointwiseMode::Mul, self.scale), ("bias", PointwiseMode::Add, self.input(BIAS))]
-        {
-            let Some(side) = side else { continue };
-            let y = self.value(name, &of_scores, DataType::Float);
-            let inputs = vec![(Port::IN_0, x), (Port::IN_1, side)];
-            self.push(name, Attributes::Pointwise(Pointwise::new(mode)), inputs, vec![(Port::OUT_0, y)]);
-            x = y;
-        }
+        x = self.with_side(("attn_scale", PointwiseMode::Mul), x, self.scale);
         x = fp8::multiplied(&mut self, x, &[Port::DESCALE_Q, Port::DESCALE_K]);
+        x = soft_cap::added(&mut self, x);
+        x = self.with_side(("bias", PointwiseMode::Add), x, self.input(BIAS));
         x = alibi::added(&mut self, x);
         let lengths = ScoreMask::LENGTHS.iter().filter_map(|&port| Some((port, self.input(port)?)));
         let lengths: Vec<(Port, TensorId)> = lengths.collect();
@@ -283,6 +279,16 @@ impl<'a> Lowering<'a> {
 
     fn input(&self, port: Port) -> Option<TensorId> {
         self.node.input(port)
+    }
+
+    /// Scores, or what an operation makes of them and of a side input, where there is one.
+    fn with_side(&mut self, (name, mode): (&str, PointwiseMode), x: TensorId, side: Option<TensorId>) -> TensorId {
+        let Some(side) = side else { return x };
+        let dim = self.scores.clone();
+        let y = self.value(name, &dim, DataType::Float);
+        let inputs = vec![(Port::IN_0, x), (Port::IN_1, side)];
+        self.push(name, Attributes::Pointwise(Pointwise::new(mode)), inputs, vec![(Port::OUT_0, y)]);
+        y
     }
 
     /// A virtual tensor between two operations.

@@ -2,9 +2,9 @@
 //! [`AttentionBackward`].
 //!
 //! ```text
-//! Δ = Σ dO ∘ O, times 1      scores = Q · Kᵀ [· scale] [+ bias] [+ ALiBi]      P = exp of scores − STATS, masked
-//! dV = Pᵀ · dO               dS = P ∘ (dO · Vᵀ − Δ) [· scale]        dK = dSᵀ · Q        dQ = dS · K
-//! dBIAS = Σ dS               dSINK = Σ exp(SINK − STATS) ∘ Δ, whose sign is the operation's (AT-U1)
+//! Δ = Σ dO ∘ O, times 1      scores = Q · Kᵀ [· scale] [capped] [+ bias] [+ ALiBi]      P = exp of scores − STATS, masked
+//! dV = Pᵀ · dO               dS = P ∘ (dO · Vᵀ − Δ) [times the slope of the cap] [· scale]        dK = dSᵀ · Q        dQ = dS · K
+//! dBIAS = Σ dS before that   dSINK = Σ exp(SINK − STATS) ∘ Δ, whose sign is the operation's (AT-U1)
 //! ```
 //!
 //! K and V are stored as they lie, and multiplied transposed. Heads of Q that share one of K, or of V, are added up behind the product.
@@ -159,16 +159,15 @@ impl Pass {
         gradient.choices.iter().try_for_each(|choice| walk.is_of_masked(choice, &scores.masks))?;
         let (p, dropout) = walk.kept(gradient.p)?;
         let rows = walk.rows(gradient.difference, dropout)?;
-        let factors: Vec<TensorId> =
-            scores.factors.iter().copied().chain(dropout.and_then(|dropout| dropout.factor)).collect();
-        if scores.k != k || scores.factors.len() > 1 || !walk.are_equal(&gradient.factors, &factors) {
+        let of_left = dropout.and_then(|dropout| dropout.factor);
+        if scores.k != k || scores.factors.len() > 1 || !walk.is_of_scores(&gradient, &scores, of_left) {
             return None;
         }
         let of_q = walk.tensor(scores.q).data_type;
         let dk = walk.gradient_of_keys(ds, scores.q, of_q)?;
         let dv = walk.gradient_of_keys(p, rows.d_o, of_q)?;
         let gradients = [walk.converted(product)?, dk, dv];
-        let bias_gradient = walk.bias_gradient(if scores.factors.is_empty() { ds } else { gradient.unscaled });
+        let bias_gradient = walk.bias_gradient(gradient.of_biased(ds, &scores));
         let sink = walk.sink(rows.delta, scores.stats);
         let dump = dropout.and_then(|dropout| walk.dump(dropout));
         Some(Self { k, scores, rows, dropout, dump, product, gradients, bias_gradient, sink, scaling: None })
@@ -194,6 +193,7 @@ impl Pass {
             (Port::DO, Some(rows.d_o)),
             (Port::STATS, Some(scores.stats)),
             (Port::ATTN_SCALE, scores.factors.first().copied()),
+            (Port::SOFT_CAP, scores.cap.map(|cap| cap.cap)),
             (Port::ATTENTION_BIAS, scores.bias),
             (Port::ALIBI_SLOPES, scores.slopes),
             (Port::SEQ_LEN_Q, scores.masks.lengths[0]),

@@ -115,6 +115,8 @@ pub struct BackwardProblem {
     pub offsets: Vec<TensorId>,
     /// Which of their probabilities were dropped.
     pub dropout: Option<BackwardDropout>,
+    /// What they are capped by before anything is added (`docs/spec/attention.md` AT-O12).
+    pub cap: Option<TensorId>,
     /// What is added to them.
     pub bias: Option<ScoreTensor>,
     /// By what they lean.
@@ -290,6 +292,7 @@ impl BackwardProblem {
         (
             self.scale
                 .into_iter()
+                .chain(self.cap)
                 .chain(lengths)
                 .chain(edges)
                 .chain(self.offsets.iter().copied())

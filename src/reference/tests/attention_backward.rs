@@ -26,6 +26,8 @@ struct Case {
     slopes: Slopes,
     /// Heads, queries and keys of a mask of dropout, or 1.
     masked: Option<[usize; 3]>,
+    /// What scores are capped by.
+    cap: Option<f64>,
 }
 
 /// By what scores lean.
@@ -59,6 +61,7 @@ const WHOLE: Case = Case {
     bias: None,
     slopes: Slopes::Nothing,
     masked: None,
+    cap: None,
 };
 
 impl Case {
@@ -79,6 +82,9 @@ impl Case {
         }
         let scale = Tensor::scalar("scale", DataType::Float, Scalar::Float(SCALE));
         slots.push((Port::ATTN_SCALE, graph.tensor(scale)));
+        if let Some(cap) = self.cap {
+            slots.push((Port::SOFT_CAP, graph.tensor(Tensor::scalar("cap", DataType::Float, Scalar::Float(cap)))));
+        }
         for &port in ScoreMask::LENGTHS.iter().filter(|_| self.lengths.is_some()) {
             slots.push((port, input(&mut graph, port.0, &[1, 1, 1, 1], DataType::Int32)));
         }
@@ -154,7 +160,9 @@ impl Case {
             let exponential = |&column: &usize| {
                 let key = &k[(key_head * KEYS + column) * HEAD..][..HEAD];
                 let product = query.iter().zip(key).map(|(q, k)| q * k).sum::<f64>();
-                (product * SCALE + self.bias_of(bias, [head, row, column])).exp()
+                let score = product * SCALE;
+                let capped = self.cap.map_or(score, |cap| cap * (score / cap).tanh());
+                (capped + self.bias_of(bias, [head, row, column])).exp()
             };
             let weights: Vec<f64> = columns.iter().map(exponential).collect();
             let sum: f64 = weights.iter().sum::<f64>() + sinks[head].exp();
@@ -295,6 +303,21 @@ fn probabilities_that_a_mask_leaves_have_the_gradients_of_the_forward_pass() {
 }
 
 #[test]
+fn capped_scores_have_the_gradients_of_the_forward_pass() {
+    // hardly, by half, all saturated; negative caps are the same
+    for (seed, cap) in [50.0, 0.75, 0.05, -0.75].into_iter().enumerate() {
+        let case = Case { cap: Some(cap), ..WHOLE };
+        case.assert_gradients(seed as u64 + 900);
+        Case { key_heads: 1, has_sinks: true, mask: band(Some(2), Some(1), false), ..case }
+            .assert_gradients(seed as u64 + 910);
+        Case { bias: Some([1, QUERIES, KEYS]), lengths: Some([3, 2]), ..case }.assert_gradients(seed as u64 + 920);
+        Case { slopes: Slopes::Given, keep: Some(0.75), ..case }.assert_gradients(seed as u64 + 930);
+        Case { masked: Some([1, QUERIES, 1]), mask: band(None, Some(0), false), ..case }
+            .assert_gradients(seed as u64 + 940);
+    }
+}
+
+#[test]
 fn rows_without_a_finite_score_have_no_gradients() {
     let graph = Case { bias: Some([1, QUERIES, KEYS]), ..WHOLE }.graph();
     let operation = graph.operations().next().unwrap();
@@ -327,7 +350,8 @@ fn rows_without_a_finite_score_have_no_gradients() {
 fn random_statistics_are_those_of_the_forward_pass() {
     let case = Case { key_heads: 1, mask: band(None, Some(-1), false), bias: Some([1, 1, KEYS]), ..WHOLE };
     let masked = Some([HEADS, QUERIES, KEYS]);
-    for case in [case, Case { slopes: Slopes::OfFrontend, ..case }, Case { masked, ..case }] {
+    let capped = Case { cap: Some(0.75), ..case };
+    for case in [case, Case { slopes: Slopes::OfFrontend, ..case }, Case { masked, ..case }, capped] {
         assert_statistics(case);
     }
 }

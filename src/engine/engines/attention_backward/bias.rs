@@ -1,4 +1,4 @@
-//! What kernels read for scores, a bias, a mask of dropout and slopes of heads, and the gradient of a bias with its tile.
+//! What kernels read for scores, a soft cap, a bias, a mask of dropout and slopes of heads, and the gradient of a bias with its tile.
 
 use super::super::attention::plan::is_paired;
 use super::plan::Plan;
@@ -45,6 +45,15 @@ pub(super) fn masked(
         is_taken(graph, id, "a factor of dropout")?;
     }
     Ok(Some(MaskedDropping { mask, scale, inverse }))
+}
+
+/// What scores are capped by, if they are.
+///
+/// # Errors
+/// A cap that kernels do not read.
+pub(super) fn cap(graph: &FinalizedGraph, operation: &Operation) -> Result<Option<TensorId>, String> {
+    let cap = operation.input(Port::SOFT_CAP);
+    cap.map(|id| is_taken(graph, id, "a soft cap").map(|()| id)).transpose()
 }
 
 /// By what scores lean, if they do.

@@ -18,6 +18,9 @@ const REACHED: [f64; 4] = [0.0, 0.5, 0.7, 0.75];
 const CLOCKS_OF_STEP: f64 = 500.0;
 const CLOCKS_OF_COLUMN: f64 = 6.0;
 
+/// What a cap adds to that: tanh and its slope.
+const CLOCKS_OF_CAP: f64 = 8.0;
+
 /// Clocks of a tile beside its steps, and of a launch.
 const CLOCKS_OF_TILE: f64 = 2500.0;
 const CLOCKS_OF_LAUNCH: f64 = 4500.0;
@@ -27,6 +30,11 @@ const CLOCK: f64 = 1.65e9;
 
 /// Bytes of the others that L2 holds beside what else goes through it.
 pub(super) const HELD_BY_L2: i64 = 32 << 20;
+
+/// Clocks of a warpgroup's arithmetic for 64 scores.
+fn clocks_of_column(plan: &Plan) -> f64 {
+    CLOCKS_OF_COLUMN + if plan.cap.is_some() { CLOCKS_OF_CAP } else { 0.0 }
+}
 
 /// Clocks of a pass on all multiprocessors.
 fn clocks(plan: &Plan, pass: &Pass, device: &Device) -> (f64, Option<Waves>) {
@@ -38,7 +46,7 @@ fn clocks(plan: &Plan, pass: &Pass, device: &Device) -> (f64, Option<Waves>) {
     let tile = pass.tile;
     let consumers = tile.consumers as usize;
     let multiplied = f64::from(tile.rows() * tile.others) * products / PER_CLOCK / REACHED[consumers];
-    let arithmetic = f64::from(tile.consumers * tile.others) * CLOCKS_OF_COLUMN;
+    let arithmetic = f64::from(tile.consumers * tile.others) * clocks_of_column(plan);
     let step = multiplied.max(arithmetic) + CLOCKS_OF_STEP;
     let steps = plan.steps(pass.of_keys, [tile.rows(), tile.others]);
     let heads = extents.batches * if pass.of_keys { extents.key_heads[0] } else { extents.heads };
@@ -62,7 +70,7 @@ pub(super) fn bias_clocks(plan: &Plan, kernel: &AttentionBiasKernel, device: &De
     let tile = kernel.pass.tile;
     let head: f64 = plan.extents.head.iter().map(|&head| ((head + 15) / 16 * 16) as f64).sum();
     let multiplied = f64::from(tile.rows() * tile.others) * head / PER_CLOCK / REACHED[tile.consumers as usize];
-    let arithmetic = f64::from(tile.consumers * tile.others) * CLOCKS_OF_COLUMN;
+    let arithmetic = f64::from(tile.consumers * tile.others) * clocks_of_column(plan);
     let in_turns = multiplied.max(arithmetic) + multiplied.min(arithmetic) / f64::from(tile.consumers);
     let brought = f64::from(kernel.layout().stage_bytes) / BYTES_OF_CLOCK;
     let step = in_turns.max(brought) + CLOCKS_OF_STEP;

@@ -36,6 +36,8 @@ pub(in crate::engine::engines) struct Plan {
     /// Offsets of ragged tensors.
     pub(in crate::engine::engines) offsets: Vec<TensorId>,
     pub(in crate::engine::engines) dropout: Option<BackwardDropout>,
+    /// What scores are capped by.
+    pub(in crate::engine::engines) cap: Option<TensorId>,
     /// What is added to scores, and its gradient.
     pub(in crate::engine::engines) bias: Option<ScoreTensor>,
     pub(in crate::engine::engines) bias_gradient: Option<TensorId>,
@@ -161,7 +163,7 @@ impl Plan {
             None => bias::masked(graph, operation, extents)?.map(BackwardDropout::Masked),
         };
         let mask = mask_of(graph, id, dropout.and_then(|dropout| dropout.drawn()), extents)?;
-        let slopes = bias::slopes(graph, operation, backward.alibi)?;
+        let (cap, slopes) = (bias::cap(graph, operation)?, bias::slopes(graph, operation, backward.alibi)?);
         let (bias, bias_gradient) = (bias::bias(graph, operation, extents)?, bias::gradient(graph, operation)?);
         Ok(Self {
             graph: Arc::clone(graph),
@@ -176,6 +178,7 @@ impl Plan {
             band,
             offsets,
             dropout,
+            cap,
             bias,
             bias_gradient,
             slopes,
@@ -199,14 +202,16 @@ impl Plan {
         self.sinks.is_some() || self.bias_gradient.is_some()
     }
 
-    /// Registers of a thread for what it draws, and for what it reads of scores, of a step whose others are keys or queries.
+    /// Registers of a thread for what it draws, and for what it reads and makes of scores, of a step whose others are keys or queries.
     pub(in crate::engine::engines) fn further_registers(&self, others: u32, are_keys: bool) -> u32 {
         const LEANING: u32 = 12;
+        const CAPPING: u32 = 8;
         let masked = self.dropout.and_then(|dropout| dropout.masked()).map(|masked| masked.mask);
         let read = self.bias.into_iter().chain(masked).map(|read| read.registers(others / 2, are_keys));
         let of_slopes = if self.slopes.is_some() { LEANING } else { 0 };
         let of_scaling = self.scaling.as_ref().map_or(0, |_| OF_SCALING);
-        read.sum::<u32>() + of_slopes + of_scaling + self.drawing_registers()
+        let of_cap = if self.cap.is_some() { CAPPING } else { 0 };
+        read.sum::<u32>() + of_cap + of_slopes + of_scaling + self.drawing_registers()
     }
 
     /// Registers of a thread for what it draws.
@@ -262,6 +267,7 @@ impl Plan {
             band: self.band,
             offsets: self.offsets.clone(),
             dropout: self.dropout,
+            cap: self.cap,
             bias: self.bias,
             slopes: self.slopes,
             scaling,

@@ -105,6 +105,10 @@ impl Plan {
             let tensor = self.graph.describe_tensor(bias.tensor);
             return Err(format!("tensor {tensor}: no kernel for a bias of scores in FP8"));
         }
+        if let Some(cap) = self.cap {
+            let tensor = self.graph.describe_tensor(cap);
+            return Err(format!("tensor {tensor}: no kernel for a soft cap of scores in FP8"));
+        }
         if self.slopes.is_some() {
             return Err("scores in FP8 do not lean by slopes of heads".to_owned());
         }

@@ -11,6 +11,9 @@ use crate::kernel::head_row_bytes;
 /// Scores of which a multiprocessor does all arithmetic in a clock.
 const SCORES_A_CLOCK: f64 = 8.0;
 
+/// What a cap of a score costs beyond that, in clocks of a multiprocessor.
+const CLOCKS_OF_CAP: f64 = 0.12;
+
 /// Clocks of a launch.
 const CLOCKS_OF_LAUNCH: f64 = 4500.0;
 
@@ -32,7 +35,8 @@ fn clocks(plan: &Plan, pass: &Pass, device: &Device) -> f64 {
     // a step that is brought beside another one is waited for less
     let blocks = f64::from(blocks(plan, pass, device) * tile.stages);
     let scores = f64::from(tile.rows() * tile.others);
-    let work = Work { operand, scores, products, score: 1.0 / SCORES_A_CLOCK, blocks };
+    let score = 1.0 / SCORES_A_CLOCK + if plan.cap.is_some() { CLOCKS_OF_CAP } else { 0.0 };
+    let work = Work { operand, scores, products, score, blocks };
     work.clocks(&plan.steps(pass.of_keys, [tile.rows(), tile.others]), heads, device).0
 }
 

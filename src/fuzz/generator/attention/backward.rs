@@ -1,4 +1,4 @@
-//! Attention, backward: groups of heads, masks and lengths, ragged tensors, layouts, a bias and its gradient, dropout.
+//! Attention, backward: groups of heads, masks and lengths, ragged tensors, layouts, a soft cap, a bias and its gradient, dropout.
 
 use super::super::super::choices::Choices;
 use super::dropout::{dropping, masking};
@@ -16,6 +16,9 @@ const BIAS_GRADIENT: usize = 70;
 
 /// Part of the graphs whose scores lean by the slopes of the frontend, and of the others those that are given slopes, in percent.
 const SLOPED: usize = 15;
+
+/// Part of the graphs whose scores are capped, in percent.
+const CAPPED: usize = 20;
 
 /// Multiply-adds of one of its products at most, in most of the graphs: of five products more are not computed on a processor.
 const MOST_WORK: i64 = 400_000;
@@ -73,6 +76,9 @@ pub(in super::super) fn graph(choices: &mut Choices<'_>) -> Graph {
     if dropout.is_none() {
         inputs.extend(masking(&mut graph, choices, (io, shape)));
     }
+    if scaling.is_none() && choices.chance(CAPPED) {
+        inputs.push((Port::SOFT_CAP, cap(&mut graph, choices)));
+    }
     let alibi = choices.chance(SLOPED);
     if !alibi && choices.chance(SLOPED) {
         let slopes = Tensor::new("slopes").row_major([1, shape.heads, 1, 1]).data_type(DataType::Float);
@@ -117,6 +123,14 @@ pub(in super::super) fn graph(choices: &mut Choices<'_>) -> Graph {
         ragged::lay(&mut graph, choices, [&[&of_queries[..], &[*dq]].concat(), &[&of_keys[..], &[*dk, *dv]].concat()]);
     }
     graph
+}
+
+/// What scores are capped by: a number, or one in memory.
+fn cap(graph: &mut Graph, choices: &mut Choices<'_>) -> TensorHandle {
+    let cap = choices.of(&[1.0, 50.0, 0.3, 5.0, -2.0, 1e6, 1e-3]);
+    let known = Tensor::scalar("cap", DataType::Float, Scalar::Float(cap));
+    let stored = Tensor::new("cap").row_major([1; 4]).data_type(choices.of(TYPES));
+    graph.tensor(if choices.chance(70) { known } else { stored })
 }
 
 /// A tensor that is added to scores.

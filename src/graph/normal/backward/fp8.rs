@@ -60,10 +60,10 @@ pub(super) fn pass(walk: &mut Walk, product: TensorId, [rounded, k]: [TensorId; 
     // from the last one to the first
     let &[descale_k, descale_q, ref scale @ ..] = &scores.factors[..] else { return None };
     scaling.add(walk, &[Port::DESCALE_K, Port::DESCALE_Q], &[descale_k, descale_q])?;
-    if scores.k != k || scale.len() > 1 || !walk.are_equal(&gradient.factors, scale) {
+    scores.factors = scale.to_vec();
+    if scores.k != k || scores.factors.len() > 1 || !walk.is_of_scores(&gradient, &scores, None) {
         return None;
     }
-    scores.factors = scale.to_vec();
     let rows = walk.scaled_rows(&mut scaling, gradient.difference)?;
     let [operand, number] = walk.rounding(gradient.p)?;
     scaling.add(walk, &[Port::SCALE_S], &[number])?;

@@ -39,10 +39,41 @@ pub(super) struct ScoreGradient {
     pub(super) difference: TensorId,
     /// From the last one to the first.
     pub(super) factors: Vec<TensorId>,
+    /// How many of them are behind what a cap makes of it, where there is one.
+    behind_cap: usize,
     /// Without the last of them.
-    pub(super) unscaled: TensorId,
+    unscaled: TensorId,
+    /// What a cap makes of it.
+    capped: Option<CapGradient>,
     /// Choices of 0 for gradients of scores that are masked.
     pub(super) choices: Vec<Choice>,
+}
+
+/// A cap of scores, and these divided by it.
+#[derive(Clone, Copy)]
+pub(super) struct Cap {
+    pub(super) cap: TensorId,
+    divided: TensorId,
+}
+
+/// The gradient of capped scores that is multiplied by the slope of tanh, at scores divided by their cap. Programs multiply it by the cap before, and
+/// divide it by the cap behind that (AT-P47).
+#[derive(Clone, Copy)]
+struct CapGradient {
+    of_capped: TensorId,
+    divided: TensorId,
+    cap: Option<TensorId>,
+}
+
+impl ScoreGradient {
+    /// The gradient of scores behind their cap, before they are scaled: what a bias has.
+    pub(super) fn of_biased(&self, ds: TensorId, scores: &Scores) -> TensorId {
+        match self.capped {
+            Some(capped) => capped.of_capped,
+            None if scores.factors.is_empty() => ds,
+            None => self.unscaled,
+        }
+    }
 }
 
 /// A choice between a value, where it is kept, and a number.
@@ -58,6 +89,7 @@ pub(super) struct Scores {
     pub(super) stats: TensorId,
     /// The numbers that they are multiplied by, the last one first.
     pub(super) factors: Vec<TensorId>,
+    pub(super) cap: Option<Cap>,
     pub(super) bias: Option<TensorId>,
     /// Slopes of heads, of ALiBi.
     pub(super) slopes: Option<TensorId>,
@@ -231,6 +263,7 @@ impl<'a> Walk<'a> {
     /// dS from P and the difference of dP and Δ.
     pub(super) fn score_gradient(&mut self, ds: TensorId) -> Option<ScoreGradient> {
         let (mut inner, mut unscaled, mut factors) = (ds, ds, Vec::new());
+        let (mut capped, mut behind_cap) = (None, 0);
         let mut choices = Vec::new();
         loop {
             if let Some([value, factor]) = self.scaled(inner) {
@@ -244,6 +277,9 @@ impl<'a> Walk<'a> {
                 self.take_between(inner, value)?;
                 choices.push(choice);
                 inner = value;
+            } else if let Some(gradient) = self.cap_gradient(inner).filter(|_| capped.is_none()) {
+                (capped, behind_cap) = (Some(gradient), factors.len());
+                inner = gradient.of_capped;
             } else {
                 break;
             }
@@ -253,7 +289,52 @@ impl<'a> Walk<'a> {
         let ways = [[a, b], [b, a]].into_iter();
         let [difference, p] =
             ways.filter(|way| is_of(way[0], PointwiseMode::Sub)).find(|way| is_of(way[1], PointwiseMode::Exp))?;
-        Some(ScoreGradient { p, difference, factors, unscaled, choices })
+        Some(ScoreGradient { p, difference, factors, behind_cap, unscaled, capped, choices })
+    }
+
+    /// What a cap makes of a gradient of scores that this is; its operations are taken.
+    fn cap_gradient(&mut self, id: TensorId) -> Option<CapGradient> {
+        let quotient: Option<[TensorId; 2]> = self.parts.operands(id, PointwiseMode::Div);
+        let (sloped, divisor) = quotient.map_or((id, None), |[sloped, divisor]| (sloped, Some(divisor)));
+        let [gradient, divided] = self.parts.operands(sloped, PointwiseMode::TanhBwd)?;
+        let multiplied = match divisor {
+            Some(_) => Some(self.scaled(gradient)?),
+            None => None,
+        };
+        let cap = multiplied.map(|[_, factor]| factor);
+        let is_undone = cap.is_none() || self.are_equal(divisor.as_slice(), cap.as_slice());
+        if !is_undone || !self.is_float(id) || !self.is_float(sloped) {
+            return None;
+        }
+        [id, sloped].into_iter().chain(cap.map(|_| gradient)).for_each(|id| self.take(id));
+        Some(CapGradient { of_capped: multiplied.map_or(gradient, |[value, _]| value), divided, cap })
+    }
+
+    /// Scores that are capped, and their cap: the cap times tanh of what is divided by it. The operations are taken.
+    fn capped(&mut self, id: TensorId) -> Option<(TensorId, Cap)> {
+        let [tanh, cap] = self.scaled(id)?;
+        let [divided] = self.parts.operands(tanh, PointwiseMode::TanhFwd)?;
+        let [scores, divisor] = self.parts.operands(divided, PointwiseMode::Div)?;
+        if !self.are_equal(&[divisor], &[cap]) || !self.is_float(tanh) || !self.is_float(divided) {
+            return None;
+        }
+        [id, tanh, divided].into_iter().for_each(|id| self.take(id));
+        Some((scores, Cap { cap, divided }))
+    }
+
+    /// Whether a gradient is that of scores, and of what is left of their probabilities: times the same factors, and behind the same cap.
+    pub(super) fn is_of_scores(&self, gradient: &ScoreGradient, scores: &Scores, of_left: Option<TensorId>) -> bool {
+        let factors: Vec<TensorId> = scores.factors.iter().copied().chain(of_left).collect();
+        let is_behind = match (gradient.capped, scores.cap) {
+            (None, None) => true,
+            (Some(capped), Some(Cap { cap, divided })) => {
+                gradient.behind_cap == scores.factors.len()
+                    && capped.divided == divided
+                    && capped.cap.is_none_or(|of_gradient| self.are_equal(&[of_gradient], &[cap]))
+            }
+            _ => false,
+        };
+        is_behind && self.are_equal(&gradient.factors, &factors)
     }
 
     /// The value of a choice between one and a number.
@@ -296,10 +377,15 @@ impl<'a> Walk<'a> {
             self.take(x);
             x = value;
         }
+        let capped = self.capped(x);
+        if let Some((scores, _)) = capped {
+            x = scores;
+        }
         let (x, factors) = self.unscaled(x);
         let [q, k] = self.product_of_scores(x)?;
+        let cap = capped.map(|capped| capped.1);
         let slopes = leaning.map(|[_, _, slopes]| slopes);
-        Some(Scores { q, k, stats: stats?, factors, bias: biased.map(|way| way[1]), slopes, masks })
+        Some(Scores { q, k, stats: stats?, factors, cap, bias: biased.map(|way| way[1]), slopes, masks })
     }
 
     /// A value, what ALiBi adds to it, and the slopes of that: column − row times the slope of a head (AT-O7).

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::samples::{Attention, BATCHES, Backward, BiasGradient, Form, QUERIES, backward_table};
+use super::samples::{Attention, BATCHES, Backward, BiasGradient, CAP, Form, QUERIES, backward_table};
 use super::values::{assert_near, element, left, lengths, number, sink, slope};
 use super::{Attributes, Composite, DataType, FinalizedGraph, Graph, PointwiseMode, Port, commuted, finalized, ragged};
 use crate::graph::samples::{refusal, shuffled};
@@ -322,10 +322,6 @@ fn what_is_no_backward_pass_stays_as_it_is() {
 #[test]
 fn options_that_the_operation_has_not_stay_as_they_are() {
     let plain = Attention::default();
-    let groups = Attention { heads: [6, 2, 3], ..plain };
-    for (what, attention) in [("soft cap", plain), ("soft cap, groups", groups)] {
-        assert_is_kept(&Backward::new(Attention { cap: true, ..attention }).graph(Form::Operations), what);
-    }
     let dropped = Backward { drops_nothing: true, ..Backward::new(plain) }.graph(Form::Operations);
     let mut some = dropped.clone();
     for operation in &mut some.operations {
@@ -367,6 +363,98 @@ fn options_that_the_operation_has_not_stay_as_they_are() {
     let position = sink.operations.iter().position(|one| one.pointwise_mode() == Some(PointwiseMode::Sub));
     replace(&mut sink, position.expect("a difference"), 1);
     assert_is_kept(&sink, "other statistics of a sink");
+}
+
+/// Operations of a backward pass whose scores are capped, in the order in which they are sent.
+const DIVIDED: usize = 5;
+const TANH: usize = 6;
+const CAPPED: usize = 7;
+const CAPPED_LESS: usize = 8;
+const TIMES_CAP: usize = 15;
+const SLOPED: usize = 16;
+const OVER_CAP: usize = 17;
+const CAPPED_SCALED: usize = 18;
+
+/// Changes of a backward pass with a cap, of 8 keys, after which it is none.
+const CAP_MISSES: &[(&str, Change)] = &[
+    ("another cap of scores", |graph| other_cap(graph, CAPPED)),
+    ("scores divided by another cap", |graph| other_cap(graph, DIVIDED)),
+    ("another cap of gradients", |graph| other_cap(graph, TIMES_CAP)),
+    ("gradients divided by another cap", |graph| other_cap(graph, OVER_CAP)),
+    ("a cap that is divided", |graph| {
+        let [(_, first), (_, second)] = &mut graph.operations[DIVIDED].inputs[..] else { panic!("two operands") };
+        std::mem::swap(first, second);
+    }),
+    ("scores without their cap", |graph| {
+        graph.operations[CAPPED_LESS].inputs[0].1 = result(graph, SCALED);
+        graph.operations.drain(TANH..=CAPPED);
+    }),
+    ("gradients without the slope", |graph| {
+        graph.operations[OVER_CAP].inputs[0].1 = result(graph, TIMES_CAP);
+        graph.operations.remove(SLOPED);
+    }),
+    ("gradients without the cap", |graph| {
+        graph.operations[SLOPED].inputs[0].1 = graph.operations[TIMES_CAP].inputs[0].1;
+        graph.operations.remove(TIMES_CAP);
+    }),
+    ("the slope of scores that are not divided", |graph| {
+        graph.operations[SLOPED].inputs[1].1 = result(graph, SCALED);
+    }),
+    ("the slope of another function", |graph| set_mode(graph, SLOPED, PointwiseMode::SigmoidBwd)),
+    ("another function of scores", |graph| set_mode(graph, TANH, PointwiseMode::SigmoidFwd)),
+    ("scaled behind the cap", |graph| {
+        let scale = graph.operations[CAPPED_SCALED].inputs[1].1;
+        let cap = graph.operations[OVER_CAP].inputs[1].1;
+        let (inner, x) = (graph.operations[TIMES_CAP].inputs[0].1, result(graph, CAPPED_SCALED));
+        // the scale first, then the cap
+        let scaled = graph.operations.remove(CAPPED_SCALED);
+        graph.operations.insert(TIMES_CAP, scaled);
+        let y = graph.operations[OVER_CAP + 1].outputs[0].1;
+        graph.operations[TIMES_CAP].inputs = vec![(Port::IN_0, inner), (Port::IN_1, scale)];
+        graph.operations[TIMES_CAP].outputs = vec![(Port::OUT_0, y)];
+        graph.operations[TIMES_CAP + 1].inputs = vec![(Port::IN_0, y), (Port::IN_1, cap)];
+        graph.operations[OVER_CAP + 1].outputs = vec![(Port::OUT_0, x)];
+    }),
+    ("rounded capped scores", |graph| tensor_of(graph, CAPPED).data_type = Some(DataType::Half)),
+    ("rounded tanh", |graph| tensor_of(graph, TANH).data_type = Some(DataType::Half)),
+    ("rounded gradients", |graph| tensor_of(graph, SLOPED).data_type = Some(DataType::Half)),
+    ("kept tanh", |graph| tensor_of(graph, TANH).is_virtual = false),
+    ("divided scores that are read", |graph| read(graph, result(graph, DIVIDED))),
+    ("a cap of each head", |graph| {
+        let cap = graph.operations[DIVIDED].inputs[1].1;
+        *graph.tensor_mut(cap) = Tensor::new("caps").row_major([1, 2, 1, 1]).data_type(DataType::Float).uid(703);
+    }),
+];
+
+fn other_cap(graph: &mut Graph, at: usize) {
+    let cap = Tensor::scalar("other", DataType::Float, Scalar::Float(2.0 * CAP)).dim([1; 4]).stride([1; 4]);
+    graph.operations[at].inputs[1].1 = graph.tensor(cap.uid(704));
+}
+
+#[test]
+fn what_has_no_gradients_of_a_cap_stays_as_it_is() {
+    let capped = Backward::new(Attention { keys: 8, cap: true, ..Attention::default() });
+    for &(what, change) in CAP_MISSES {
+        let mut graph = capped.graph(Form::Operations);
+        assert_is_one(&finalized(&graph, what), what);
+        change(&mut graph);
+        assert_is_kept(&graph, what);
+    }
+}
+
+#[test]
+fn a_cap_is_one_number() {
+    let capped = finalized(&Backward::new(Attention { cap: true, ..Attention::default() }).graph(Form::Old), "capped");
+    let cap = capped.operations().find_map(|one| one.input(Port::SOFT_CAP)).expect("a cap");
+    assert!(capped.tensor(cap).is_pass_by_value);
+    let mut caps = capped.to_graph();
+    let id = caps.operations[0].inputs.iter().find(|slot| slot.0 == Port::SOFT_CAP).expect("a cap").1;
+    *caps.tensor_mut(id) = Tensor::new("caps").row_major([1, 2, 1, 1]).data_type(DataType::Float);
+    let message = refusal(&caps);
+    assert!(message.contains("a soft cap is one number") && message.contains("[AT-O12]"), "{message}");
+    let mut stored = capped.to_graph();
+    *stored.tensor_mut(id) = Tensor::new("cap").row_major([1; 4]).data_type(DataType::Float);
+    assert_ne!(finalized(&stored, "a cap in memory").key(), capped.key());
 }
 
 /// What an execution is given, and gives, by its definition (attention.md 4).
@@ -427,7 +515,12 @@ impl Values {
             let product = (0..d).map(|x| number("Q", q(x)) * number("K", k(c, x))).sum::<f64>();
             let bias = if attention.bias { number("bias", place(c)) } else { 0.0 };
             let leaning = if attention.slopes { slope(head as usize) * (c - row) as f64 } else { 0.0 };
-            if is_kept(c) { product * scale + bias + leaning } else { f64::NEG_INFINITY }
+            let capped = if attention.cap { CAP * (product * scale / CAP).tanh() } else { product * scale };
+            if is_kept(c) { capped + bias + leaning } else { f64::NEG_INFINITY }
+        };
+        let slope_of_cap = |c: i64| {
+            let product = (0..d).map(|x| number("Q", q(x)) * number("K", k(c, x))).sum::<f64>();
+            if attention.cap { (product * scale / CAP).cosh().powi(-2) } else { 1.0 }
         };
         let scores: Vec<f64> = (0..keys).map(score).collect();
         let sink = (attention.sink).then(|| sink(head as usize)).filter(|_| row < queries);
@@ -445,8 +538,9 @@ impl Values {
             let ds = p * (dp * left[c as usize] - delta);
             let [dq, dk, dv] = &mut self.gradients;
             (0..d_v).for_each(|x| dv[v(c, x)] += kept * d_o(x));
-            (0..d).for_each(|x| dq[q(x)] += scale * ds * number("K", k(c, x)));
-            (0..d).for_each(|x| dk[k(c, x)] += scale * ds * number("Q", q(x)));
+            let of_product = scale * slope_of_cap(c) * ds;
+            (0..d).for_each(|x| dq[q(x)] += of_product * number("K", k(c, x)));
+            (0..d).for_each(|x| dk[k(c, x)] += of_product * number("Q", q(x)));
             let batch = if backward.d_bias == BiasGradient::Whole { batch } else { 0 };
             self.d_bias[place(c) + (batch * of_q * QUERIES * keys) as usize] += ds;
         }

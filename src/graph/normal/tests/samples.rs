@@ -133,6 +133,9 @@ pub(crate) fn table() -> Vec<(&'static str, Attention)> {
 /// Pages of a container.
 pub(crate) const PAGES: i64 = 20;
 
+/// What scores are capped by.
+pub(crate) const CAP: f64 = 0.5;
+
 /// Part of the probabilities that masks keep.
 pub(crate) const MASK_KEEPS: f32 = 0.5;
 
@@ -221,6 +224,13 @@ impl Author {
     fn on_scores(&mut self, mode: M, inputs: &[TensorHandle], data_type: DataType) -> TensorHandle {
         let y = self.value(self.attention.scores(), data_type);
         self.pointwise(Pointwise::new(mode), inputs, y)
+    }
+
+    /// Capped scores, and what tanh is of.
+    fn capped(&mut self, x: TensorHandle, cap: TensorHandle) -> (TensorHandle, TensorHandle) {
+        let divided = self.on_scores(M::Div, &[x, cap], DataType::Float);
+        let tanh = self.on_scores(M::TanhFwd, &[divided], DataType::Float);
+        (self.on_scores(M::Mul, &[tanh, cap], DataType::Float), divided)
     }
 
     fn index(&mut self, x: TensorHandle, axis: i64) -> TensorHandle {
@@ -317,10 +327,8 @@ impl Author {
             x = self.on_scores(M::Mul, &[x, scale], DataType::Float);
         }
         if attention.cap {
-            let cap = self.scalar("cap", DataType::Float, 30.0);
-            x = self.on_scores(M::Div, &[x, cap], DataType::Float);
-            x = self.on_scores(M::TanhFwd, &[x], DataType::Float);
-            x = self.on_scores(M::Mul, &[x, cap], DataType::Float);
+            let cap = self.scalar("cap", DataType::Float, CAP);
+            x = self.capped(x, cap).0;
         }
         if let Some(bias) = tensors.bias {
             x = self.on_scores(M::Add, &[x, bias], DataType::Float);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::samples::{Attention, BATCHES, Form, MASK_KEEPS, PAGES, QUERIES, table};
+use super::samples::{Attention, BATCHES, CAP, Form, MASK_KEEPS, PAGES, QUERIES, table};
 use crate::graph::{FinalTensor, FinalizedGraph, Port};
 use crate::host_tensor::{HostTensor, HostTensors};
 use crate::reference;
@@ -69,8 +69,6 @@ fn paged(attention: Attention, side: usize, position: i64) -> f64 {
     }
     number(name, (((batch * heads + head) * attention.keys + place) * size + x) as usize)
 }
-
-const CAP: f64 = 30.0;
 
 const STATE: [i64; 2] = [7, -3];
 

@@ -11,9 +11,12 @@
 //! or a mask that is given (AT-O14). `Δ` is that of the O that is left; where `DROPOUT_SCALE_INV` is given, Δ is multiplied by it and by the
 //! factor, whose product is 1.
 //!
+//! Where scores are capped, they are `SOFT_CAP · tanh(S / SOFT_CAP)` of the scaled product S before anything is added to them (AT-O12), and gradients
+//! behind dBias are multiplied by `1 − tanh²(S / SOFT_CAP)` before they are scaled.
+//!
 //! In FP8, what is multiplied is scaled, and largest magnitudes are kept ([`scaling`]).
 //!
-//! Scores are those of the forward pass: scaled, biased, leaning by the slope of their head (AT-O7), masked as [`ScoreMask`] says. `P` is rounded to
+//! Scores are those of the forward pass: scaled, capped, biased, leaning by the slope of their head (AT-O7), masked as [`ScoreMask`] says. `P` is rounded to
 //! the type of Q, and `dS` to that of dO, before they are multiplied (AT-N1). Heads of Q that share one of K, or of V, add up (AT-O2). Rows that are masked, or beyond their sequence, have
 //! gradients of 0 and no share in others (AT-O30 … O33); what lies in them may be NaN (AT-O36). Where a bias makes all scores of a row −∞, so is
 //! its statistic, and it has no probabilities (AT-U7).
@@ -22,7 +25,7 @@ pub(crate) mod scaling;
 
 use serde_json::Value;
 
-use super::{Definition, Dropout, Expansion, KeptAttributes, MaskedDropout, Port, ScoreMask, alibi};
+use super::{Definition, Dropout, Expansion, KeptAttributes, MaskedDropout, Port, ScoreMask, SoftCap, alibi};
 use crate::graph::infer::{Node, Ports, attention};
 use crate::graph::key::Bytes;
 use crate::graph::{DataType, Malformed, PointwiseMode, ReductionMode, TensorId};
@@ -47,6 +50,7 @@ impl AttentionBackward {
 
     const OPTIONAL: &[Port] = &[
         Port::ATTN_SCALE,
+        Port::SOFT_CAP,
         Port::ATTENTION_BIAS,
         Port::ALIBI_SLOPES,
         Port::SEQ_LEN_Q,
@@ -127,7 +131,8 @@ impl Definition for AttentionBackward {
 
     fn default_type(&self, port: Port) -> Option<DataType> {
         match port {
-            Port::STATS | Port::ALIBI_SLOPES | Port::DROPOUT_SCALE | Port::DROPOUT_SCALE_INV => Some(DataType::Float),
+            Port::STATS | Port::SOFT_CAP | Port::ALIBI_SLOPES => Some(DataType::Float),
+            Port::DROPOUT_SCALE | Port::DROPOUT_SCALE_INV => Some(DataType::Float),
             port if scaling::is_number(port) => Some(DataType::Float),
             port => self.mask.default_type(port).or_else(|| self.dropout?.default_type(port)),
         }
@@ -140,6 +145,7 @@ impl Definition for AttentionBackward {
 
     fn check(&self, node: &Node) -> Result<(), Malformed> {
         attention::check_backward(node)?;
+        SoftCap::check(node)?;
         self.check_slopes(node)?;
         self.check_dropout(node)?;
         scaling::check(node)?;
@@ -154,6 +160,8 @@ impl Definition for AttentionBackward {
         let keys = expansion.transpose(k);
         let mut scores = expansion.matmul(q, keys, None);
         scores = scaling::multiplied(expansion, scores, &[Port::ATTN_SCALE, Port::DESCALE_Q, Port::DESCALE_K]);
+        let cap = SoftCap::of(expansion, scores);
+        scores = cap.map_or(scores, |cap| cap.capped(expansion));
         if let Some(bias) = bias {
             scores = expansion.pointwise(M::Add, &[scores, bias]);
         }
@@ -199,6 +207,13 @@ impl Definition for AttentionBackward {
             let total = expansion.reduction(ReductionMode::Add, ds, dim);
             expansion.result(Port::ATTENTION_DBIAS, M::Identity, &[total]);
         }
+        let ds = match cap {
+            Some(cap) => {
+                let of_scaled = cap.gradient(expansion, ds);
+                expansion.where_kept(of_scaled, kept)
+            }
+            None => ds,
+        };
         let ds = scaling::multiplied(expansion, ds, &[Port::ATTN_SCALE]);
         scaling::keep_largest(expansion, ds, Port::AMAX_DP);
         let ds = scaling::multiplied(expansion, ds, &[Port::SCALE_DP]);

@@ -12,6 +12,7 @@ mod masked_dropout;
 mod norm;
 mod paged_cache_load;
 mod score_mask;
+mod soft_cap;
 mod softmax;
 
 use std::borrow::Cow;
@@ -30,6 +31,7 @@ pub use score_mask::ScoreMask;
 pub use softmax::Softmax;
 
 use groups::ChannelGroups;
+use soft_cap::SoftCap;
 
 use super::{AllGather, Attributes, Matmul, Operation, Pointwise, Port, Reduction};
 use crate::graph::finalize::{find_consumers, find_producers};

@@ -6,7 +6,7 @@ use super::super::super::super::{
     Attributes, DataType, Graph, KeptAttributes, Matmul, Other, Pointwise, PointwiseMode, Port, ReductionMode, Tensor,
     TensorHandle,
 };
-use super::{Attention, Author, BATCHES, Form, MASK_KEEPS, QUERIES};
+use super::{Attention, Author, BATCHES, CAP, Form, MASK_KEEPS, QUERIES};
 
 use PointwiseMode as M;
 
@@ -38,6 +38,8 @@ pub(crate) struct Backward {
     pub(crate) keeps_heads: bool,
     /// Whether gradients of scores behind the diagonal are set to 0, as by a modifier of the caller's (AT-O12).
     pub(crate) chooses: bool,
+    /// Whether gradients are multiplied by the slope of a cap alone, not by the cap before, and divided by it behind that.
+    pub(crate) slopes_alone: bool,
 }
 
 impl Backward {
@@ -51,6 +53,7 @@ impl Backward {
             pads_first: false,
             keeps_heads: false,
             chooses: false,
+            slopes_alone: false,
         }
     }
 
@@ -58,8 +61,8 @@ impl Backward {
     pub(crate) fn graph(self, form: Form) -> Graph {
         let mut author = Author { attention: self.attention, graph: Graph::new(), uid: 0 };
         match form {
-            // a node has no slopes
-            Form::Nodes if !self.attention.slopes => author.backward_node(self),
+            // a node has neither slopes nor a cap
+            Form::Nodes if !self.attention.slopes && !self.attention.cap => author.backward_node(self),
             _ => author.backward_operations(self, form == Form::Old),
         }
         author.graph
@@ -137,6 +140,32 @@ pub(crate) fn backward_table() -> Vec<(&'static str, Backward)> {
                 d_bias: BiasGradient::OfBias,
                 ..of(Attention { masked: true, bias: true, sink: true, lengths: true, ..groups })
             },
+        ),
+        ("soft cap", of(Attention { cap: true, ..plain })),
+        ("soft cap, unscaled", of(Attention { cap: true, scale: None, ..causal })),
+        ("soft cap, slopes alone", Backward { slopes_alone: true, ..of(Attention { cap: true, ..causal }) }),
+        (
+            "soft cap, bias, slopes, sink, groups, padding",
+            Backward {
+                d_bias: BiasGradient::OfBias,
+                ..of(Attention { cap: true, bias: true, slopes: true, sink: true, lengths: true, ..groups })
+            },
+        ),
+        (
+            "soft cap, dropout, bias",
+            Backward {
+                d_bias: BiasGradient::Whole,
+                is_direct: true,
+                ..of(Attention { cap: true, dropped: Some(0.25), bias: true, ..causal })
+            },
+        ),
+        (
+            "soft cap, dropout, slopes alone",
+            Backward { slopes_alone: true, ..of(Attention { cap: true, dropped: Some(0.25), ..plain }) },
+        ),
+        (
+            "soft cap, mask of dropout, chosen",
+            Backward { chooses: true, ..of(Attention { cap: true, masked: true, ..causal }) },
         ),
         ("nothing dropped", Backward { drops_nothing: true, ..of(plain) }),
         ("nothing dropped, unscaled", Backward { drops_nothing: true, ..of(Attention { scale: None, ..causal }) }),
@@ -253,14 +282,20 @@ impl Author {
             stored.mask.map(|mask| (mask, self.scalar("factor", DataType::Float, 1.0 / f64::from(MASK_KEEPS))));
         let dropout = dropout.or(masked);
         let sum = self.sums(&stored, if attention.masked { MASK_KEEPS } else { 1.0 - dropped.unwrap_or(0.0) });
-        let p = self.probabilities(backward, is_old, &stored, scale);
+        let cap = attention.cap.then(|| self.scalar("cap", DataType::Float, CAP));
+        let (p, divided) = self.probabilities(backward, is_old, &stored, [scale, cap]);
         let mut kept = p;
         if let Some((mask, factor)) = dropout {
             kept = self.on_scores(M::Mul, &[kept, mask], DataType::Float);
             kept = self.on_scores(M::Mul, &[kept, factor], DataType::Float);
         }
         self.gradient_of_keys(backward, [kept, d_o], dv, stored.lengths);
-        let ds = self.score_gradient(&stored, [p, sum], dropout, (scale, backward.chooses));
+        let ds = self.score_gradient(&stored, [p, sum], dropout, backward.chooses);
+        let ds = match cap.zip(divided) {
+            Some(cap) => self.cap_gradient(ds, cap, backward.slopes_alone),
+            None => ds,
+        };
+        let ds = scale.map_or(ds, |scale| self.on_scores(M::Mul, &[ds, scale], DataType::Float));
         self.gradient_of_keys(backward, [ds, q], dk, stored.lengths);
         let of_k = self.turned(k, DataType::Float);
         let overrides = overrides([Port::M_OVERRIDE, Port::K_OVERRIDE], stored.lengths);
@@ -299,27 +334,24 @@ impl Author {
         self.pointwise(Pointwise::new(M::Mul), &[delta, keep], sum)
     }
 
+    /// Probabilities, and scores divided by their cap, where they have one.
     fn probabilities(
         &mut self,
         backward: Backward,
         is_old: bool,
         stored: &Stored,
-        scale: Option<TensorHandle>,
-    ) -> TensorHandle {
+        [scale, cap]: [Option<TensorHandle>; 2],
+    ) -> (TensorHandle, Option<TensorHandle>) {
         let attention = backward.attention;
         let [q, k, _, _, _, stats] = stored.inputs;
         let mut x = self.value(attention.scores(), DataType::Float);
         self.product([q, k], overrides([Port::M_OVERRIDE, Port::N_OVERRIDE], stored.lengths), x);
-        for (mode, side) in [(M::Mul, scale), (M::Add, stored.bias)] {
-            if let Some(side) = side {
-                x = self.on_scores(mode, &[x, side], DataType::Float);
-            }
-        }
+        x = scale.map_or(x, |scale| self.on_scores(M::Mul, &[x, scale], DataType::Float));
+        let capped = cap.map(|cap| self.capped(x, cap));
+        x = capped.map_or(x, |capped| capped.0);
+        x = stored.bias.map_or(x, |bias| self.on_scores(M::Add, &[x, bias], DataType::Float));
         if attention.slopes {
             x = self.slopes(x);
-        }
-        if attention.cap {
-            x = self.on_scores(M::TanhFwd, &[x], DataType::Float);
         }
         let mut pads = stored.lengths;
         if let Some(lengths) = pads.take_if(|_| backward.pads_first) {
@@ -335,7 +367,24 @@ impl Author {
                 x = self.band(x, is_old, is_right, bound, stored.lengths);
             }
         }
-        self.on_scores(M::Exp, &[x], DataType::Float)
+        (self.on_scores(M::Exp, &[x], DataType::Float), capped.map(|capped| capped.1))
+    }
+
+    /// The gradient of scores from that of capped ones, by a cap and what tanh is of.
+    fn cap_gradient(
+        &mut self,
+        mut x: TensorHandle,
+        (cap, divided): (TensorHandle, TensorHandle),
+        slopes_alone: bool,
+    ) -> TensorHandle {
+        if !slopes_alone {
+            x = self.on_scores(M::Mul, &[x, cap], DataType::Float);
+        }
+        x = self.on_scores(M::TanhBwd, &[x, divided], DataType::Float);
+        match slopes_alone {
+            true => x,
+            false => self.on_scores(M::Div, &[x, cap], DataType::Float),
+        }
     }
 
     fn score_gradient(
@@ -343,7 +392,7 @@ impl Author {
         stored: &Stored,
         [p, sum]: [TensorHandle; 2],
         dropout: Option<(TensorHandle, TensorHandle)>,
-        (scale, is_chosen): (Option<TensorHandle>, bool),
+        is_chosen: bool,
     ) -> TensorHandle {
         let [_, _, v, _, d_o, _] = stored.inputs;
         let mut x = self.value(self.attention.scores(), DataType::Float);
@@ -364,7 +413,7 @@ impl Author {
             let zero = self.scalar("zero", DataType::Float, 0.0);
             x = self.on_scores(M::BinarySelect, &[x, zero, kept], DataType::Float);
         }
-        scale.map_or(x, |scale| self.on_scores(M::Mul, &[x, scale], DataType::Float))
+        x
     }
 
     /// Which scores are in a column up to their row's.
