@@ -108,7 +108,7 @@ pub fn render(kernel: &Kernel) -> Result<Source, Error> {
     }
     let text = format!("{}\n{}\n\n{}", header(kernel), used.text(), functions.join("\n"));
     tracing::trace!(source = text, "rendered");
-    let launches = kernel.functions.iter().map(|function| function.launch.clone()).collect();
+    let launches = kernel.functions.iter().map(|function| &function.launch).chain(&kernel.repeats).cloned().collect();
     let [uses_tf32, uses_fp8] = [MmaType::Tf32, MmaType::Fp8].map(|operand| kernel.multiplies(operand));
     Ok(Source { text, launches, workspace_bytes: kernel.workspace_bytes, uses_tf32, uses_fp8 })
 }
@@ -178,6 +178,9 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         }
         Body::WarpAttentionBackward(body) => {
             signature.fill(template!("attention/warp_backward.cu"), attention::warp_backward(graph, used, body)?)
+        }
+        Body::AttentionQueries(body) => {
+            signature.fill(template!("attention/backward_queries.cu"), attention::backward_queries(graph, used, body)?)
         }
         Body::AttentionBias(body) => {
             signature.fill(template!("attention/backward_bias.cu"), attention::backward_bias(graph, used, body)?)

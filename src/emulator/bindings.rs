@@ -64,7 +64,7 @@ impl<'a> Bindings<'a> {
                 Parameter::Scalar(id) => bindings.bind_scalar(graph, inputs, id)?,
                 Parameter::Constant { .. } | Parameter::Workspace { .. } | Parameter::Accumulators { .. } => {}
                 Parameter::Intermediate { .. } | Parameter::IntermediateMap { .. } => {}
-                Parameter::OwnRank { .. } | Parameter::AbsentRank => {}
+                Parameter::OwnRank { .. } | Parameter::AbsentRank | Parameter::FirstHead(_) => {}
             }
         }
         Ok(bindings)
@@ -137,6 +137,7 @@ impl<'a> Bindings<'a> {
             // the CPU is the only GPU: the first of its node
             Parameter::OwnRank { .. } => Some(Argument::Int(0)),
             Parameter::AbsentRank => Some(Argument::Pointer(std::ptr::null_mut())),
+            Parameter::FirstHead(head) => Some(Argument::Int(head.cast_signed())),
             Parameter::Constant { bits, .. } => Some(Argument::Float(f32::from_bits(bits))),
             Parameter::Workspace { offset }
             | Parameter::Accumulators { offset, .. }

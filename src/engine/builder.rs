@@ -43,6 +43,7 @@ impl KernelBuilder {
                 engine: config.engine,
                 config: config.to_string(),
                 functions: Vec::new(),
+                repeats: Vec::new(),
                 workspace_bytes: 0,
             },
             intermediates: BTreeMap::new(),
@@ -100,6 +101,20 @@ impl KernelBuilder {
         let launch =
             Launch { function, grid, cluster: body.cluster(), block, shared_bytes, starts_early: true, parameters };
         self.kernel.functions.push(Function { launch, body });
+    }
+
+    /// Launches the last so many functions once more, from another head on, behind all that is launched until then.
+    pub(super) fn repeat(&mut self, functions: usize, head: impl Fn(usize) -> u32) {
+        let first = self.kernel.functions.len().saturating_sub(functions);
+        for (number, function) in self.kernel.functions[first..].iter().enumerate() {
+            let mut launch = function.launch.clone();
+            for parameter in &mut launch.parameters {
+                if matches!(parameter, Parameter::FirstHead(_)) {
+                    *parameter = Parameter::FirstHead(head(number));
+                }
+            }
+            self.kernel.repeats.push(launch);
+        }
     }
 
     /// The kernel.

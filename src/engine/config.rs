@@ -110,6 +110,9 @@ knobs! {
     /// Whether the heads of Q that share a head of K and V are rows of one tile; off where a config does not set it.
     PackHeads = "pack_heads", KnobDomain::Switch, Some(0),
         "1 puts the heads that share keys and values side by side in a tile of queries";
+    /// Whether gradients of scores are left in the workspace; off where a config does not set it.
+    StoredGradients = "stored_gradients", KnobDomain::Switch, Some(0),
+        "1 leaves gradients of scores in the workspace, and multiplies those of queries by them";
     /// Whether operands that a mainloop stage computes are evaluated before the product, once, to the workspace; off where a config does
     /// not set it.
     EvaluateFirst = "evaluate_first", KnobDomain::Switch, Some(0),

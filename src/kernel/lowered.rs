@@ -16,6 +16,8 @@ pub struct Kernel {
     pub config: String,
     /// The functions of the file, in order; each is launched once, in this order.
     pub functions: Vec<Function>,
+    /// Further launches of functions of the file, with other arguments, behind these.
+    pub repeats: Vec<Launch>,
     /// Workspace shared by the launches, in bytes.
     pub workspace_bytes: u64,
 }
@@ -50,6 +52,7 @@ impl Kernel {
             Body::WarpAttention(attention) => Some(attention.problem.operand),
             Body::AttentionBackward(attention) => Some(attention.problem.operand),
             Body::WarpAttentionBackward(attention) => Some(attention.problem.operand),
+            Body::AttentionQueries(queries) => Some(queries.problem.operand),
             Body::AttentionBias(bias) => Some(bias.pass.problem.operand),
             _ => None,
         })

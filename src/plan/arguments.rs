@@ -112,6 +112,9 @@ impl Arguments {
             Parameter::AbsentRank => {
                 self.push_words(&[among.absent_rank], 1);
             }
+            Parameter::FirstHead(head) => {
+                self.push_words(&[u64::from(*head)], 1);
+            }
             Parameter::TensorMap(map) => {
                 let base = Variable::Pointer(pointer(graph, bindings, map.tensor)?);
                 self.push_map(&graph.describe_tensor(map.tensor), map, base)?;

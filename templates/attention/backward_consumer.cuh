@@ -14,13 +14,13 @@ ${ line }$
 <%- endfor %>
 unsigned stage = 0, parity = 0, own_parity = 0;
 #pragma unroll 1
-for (unsigned unit = blockIdx.x, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
+for (unsigned unit = ${ first }$, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
 ${ unit }$
 const int first_row = m0 + consumer * 64, row = first_row + warp % 4 * 16 + lane / 4;
 const int own_last = min(first_row + 64, rows) - 1;
 // steps of which some rows keep some columns, and of which all keep all
-<% if members == 1 %>const <% endif %>int own_begin = own_last < first_row ? end : max(first_of(first_row) / ${ others }$, begin);
-<% if members == 1 %>const <% endif %>int own_end = own_last < first_row ? end : min((end_of(own_last) + ${ others - 1 }$) / ${ others }$, end);
+<% if members == 1 %>const <% endif %>int own_begin = own_last < first_row ? end : max(${ own_first }$, begin);
+<% if members == 1 %>const <% endif %>int own_end = own_last < first_row ? end : min(${ own_end }$, end);
 <%- if members > 1 %>
 if (own_begin < own_end) {  // from head to head a stage is kept, and the next step needs another one: the others are as many as may be left out
 own_begin = min(own_begin, begin + max(${ stages - 2 }$ - (end - own_end), 0));
@@ -41,6 +41,9 @@ ${ cut }$
 const auto release = [&](unsigned stage) {
 if (lane == 0) fw_mbarrier_arrive(empty + 8 * stage);
 };
+<%- if left %>
+${ left }$
+<%- endif %>
 <%- if has_values %>
 unsigned p[${ packed }$] = {};
 <%- endif %>

@@ -3,7 +3,7 @@
 if (warp == 0 && fw_elect()) {
 unsigned stage = 0, parity = 1, own_parity = 1;
 #pragma unroll 1
-for (unsigned unit = blockIdx.x, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
+for (unsigned unit = ${ first }$, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
 ${ unit }$
 <%- for line in sequences %>
 ${ line }$
@@ -33,7 +33,7 @@ if (++stage == ${ stages }$) stage = 0, parity ^= 1;
 } else if (warp == 1) {  // statistics and Δ of queries
 unsigned stage = 0, parity = 1;
 #pragma unroll 1
-for (unsigned unit = blockIdx.x, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
+for (unsigned unit = ${ first }$, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
 ${ unit }$
 if (begin >= end) continue;
 #pragma unroll 1

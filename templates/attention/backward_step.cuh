@@ -84,6 +84,10 @@ for (int i = 0; i < ${ packed }$; ++i) p[i] = ${ p_word }$;
 <%- if has_sums %>
 #pragma unroll
 for (int i = 0; i < ${ packed }$; ++i) s[i] = ${ s_word }$;
+<%- if left %>
+#pragma unroll
+for (int i = 0; i < ${ packed }$; ++i) __stcs(${ left }$ + (i / 2 * 256 + i % 2 * 32), s[i]);
+<%- endif %>
 <%- endif %>
 before = stage;
 advance();

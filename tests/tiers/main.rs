@@ -47,6 +47,7 @@ mod shape_sweep;
 mod softmax_cases;
 mod special_values;
 mod stationary;
+mod stored_gradients;
 mod stored_stage_cases;
 mod tap_rows;
 mod type_cases;

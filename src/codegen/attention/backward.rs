@@ -11,8 +11,8 @@ use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{
-    AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardLayout, MmaType, head_lines,
-    value_columns,
+    AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardLayout, MmaType, ScoreGradients,
+    WGMMA_ROWS, head_lines, value_columns,
 };
 
 /// What `attention/backward_rows.cu` reads beside the function's name and parameters.
@@ -162,10 +162,10 @@ struct SumText {
 /// A line of boxes: where it lies, of which map it is, its first element and its other coordinates.
 #[derive(Serialize)]
 pub(super) struct BoxText {
-    at: u32,
-    map: String,
-    element: u32,
-    coordinates: String,
+    pub(super) at: u32,
+    pub(super) map: String,
+    pub(super) element: u32,
+    pub(super) coordinates: String,
 }
 
 impl BoxText {
@@ -179,7 +179,8 @@ impl BoxText {
 #[derive(Serialize)]
 struct ProducerText {
     stages: u32,
-    units: i64,
+    first: String,
+    units: String,
     next: String,
     unit: String,
     /// Lines that say where ragged sequences lie.
@@ -203,7 +204,8 @@ struct ProducerText {
 /// What `attention/backward_consumer.cuh` reads.
 #[derive(Serialize)]
 struct ConsumerText {
-    units: i64,
+    first: String,
+    units: String,
     next: String,
     unit: String,
     stages: u32,
@@ -229,6 +231,11 @@ struct ConsumerText {
     scaling: Vec<String>,
     /// Where the largest gradient of a warp's scores is kept.
     kept: Option<String>,
+    /// The first step of a warpgroup's rows, and the end of its steps.
+    own_first: String,
+    own_end: String,
+    /// Where a warp's gradients of scores go in the workspace.
+    left: Option<String>,
     /// Whether steps know which of several heads their others are of.
     counts_members: bool,
     /// Accumulators of scores, and words of what they become.
@@ -260,6 +267,8 @@ struct StepText {
     /// Word `i` of probabilities, and of gradients of scores.
     p_word: String,
     s_word: String,
+    /// Where gradients of scores are left, of the step.
+    left: Option<String>,
     /// What keeps the largest gradient of scores.
     largest: Option<&'static str>,
     lengths: bool,
@@ -344,18 +353,6 @@ pub(super) struct Backward<'a, 'u> {
 }
 
 impl Backward<'_, '_> {
-    fn units(&self) -> i64 {
-        self.kernel.row_tiles() * self.kernel.problem.row_heads()
-    }
-
-    /// The next unit of a block. Where tiles differ, blocks that had the longest of a turn have the shortest of the next.
-    fn next(&self) -> String {
-        match self.rows.is_causal() {
-            true => "turn * gridDim.x + (turn % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x)".to_owned(),
-            false => "unit + gridDim.x".to_owned(),
-        }
-    }
-
     /// Boxes of two tensors with so many rows each, the second behind the first, from a row on, of these heads.
     pub(super) fn boxes(&self, boxed: [Boxed<'_>; 2], rows: u32, row: &str, heads: [String; 2]) -> Vec<BoxText> {
         let mut boxes = Vec::new();
@@ -392,10 +389,12 @@ impl Backward<'_, '_> {
         let sequences = own_boxes.iter().chain(&other_boxes).flat_map(|boxed| boxed.lines(graph)).collect();
         let step = format!("block * {}", kernel.tile.others);
         let unit = self.rows.unit();
+        let [first, units, next] = self.rows.walk();
         let record = ProducerText {
             stages: kernel.tile.stages,
-            units: self.units(),
-            next: self.next(),
+            first,
+            units,
+            next,
             unit,
             own_bytes: layout.others,
             sequences,
@@ -428,9 +427,11 @@ impl Backward<'_, '_> {
         let scale = scale_text(self.rows.graph, self.rows.used, problem.scale);
         let dropout = self.rows.dropout_state()?;
         let (scaling, kept) = (self.rows.scaling_lines(), self.rows.kept_line());
+        let [first, units, next] = self.rows.walk();
         let record = ConsumerText {
-            units: self.units(),
-            next: self.next(),
+            first,
+            units,
+            next,
             unit,
             stages: kernel.tile.stages,
             of_keys: problem.of_keys,
@@ -450,6 +451,9 @@ impl Backward<'_, '_> {
             dropout,
             scaling,
             kept,
+            own_first: self.rows.first_step("first_row"),
+            own_end: self.rows.end_of_steps("own_last"),
+            left: self.left(),
             counts_members: self.rows.counts_members(),
             scores: self.rows.scores(),
             packed: kernel.tile.others / 4,
@@ -460,6 +464,33 @@ impl Backward<'_, '_> {
             outputs,
         };
         template::render(template!("attention/backward_consumer.cuh"), &record)
+    }
+
+    /// Where a warp's gradients of scores begin in the workspace, of the first head of queries.
+    fn left(&self) -> Option<String> {
+        let ScoreGradients { members, chunks: [along, across], .. } = self.kernel.problem.gradients?;
+        let words = ScoreGradients::CHUNK_BYTES / 4;
+        Some(format!(
+            "unsigned* const gradients_of_keys = reinterpret_cast<unsigned*>(partial2) + \
+             ({} * {}ull + m0 / {WGMMA_ROWS} + consumer) * {}ull + warp % 4 * {} + lane;",
+            self.rows.local_head(),
+            members * along,
+            across * i64::from(words),
+            words / 4,
+        ))
+    }
+
+    /// The same of a step.
+    fn left_of_step(&self) -> Option<String> {
+        let ScoreGradients { members, chunks, .. } = self.kernel.problem.gradients?;
+        let words = i64::from(ScoreGradients::CHUNK_BYTES / 4);
+        let of_step = i64::from(self.kernel.tile.others / ScoreGradients::CHUNK[1]) * words;
+        let member = if members > 1 {
+            format!("member * {}ull + ", chunks.iter().product::<i64>() * words)
+        } else {
+            String::new()
+        };
+        Some(format!("gradients_of_keys + {member}block * {of_step}ull"))
     }
 
     /// A step, beside the sums of the step before unless it is the first of a tile.
@@ -486,6 +517,7 @@ impl Backward<'_, '_> {
             packed: others / 4,
             p_word,
             s_word,
+            left: self.left_of_step(),
             largest: self.rows.largest_line(),
             lengths: problem.band.lengths.is_some(),
             barrier_ids: (1..=kernel.tile.consumers).collect(),

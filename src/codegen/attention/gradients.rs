@@ -9,7 +9,7 @@ use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{BackwardDropout, BackwardOutput, BackwardProblem, Dropping, MaskedDropping};
+use crate::kernel::{BackwardDropout, BackwardOutput, BackwardProblem, Dropping, MaskedDropping, ScoreGradients};
 
 /// Own rows of a kernel: so many of a tile, by so many others of a step.
 pub(super) struct GradientRows<'a, 'u> {
@@ -73,14 +73,59 @@ impl GradientRows<'_, '_> {
         self.problem.band.right.is_some()
     }
 
+    /// How blocks walk tiles: the first of a block, how many there are, and the next. Where tiles differ a block has two of a head in turn whose steps are
+    /// as many as those of any two, or those that had the longest of a turn have the shortest of the next.
+    pub(super) fn walk(&self) -> [String; 3] {
+        let first = if self.problem.pairs { "2 * blockIdx.x" } else { "blockIdx.x" };
+        let tiles = self.problem.row_tiles(self.rows);
+        let units = self.problem.launched() * if self.problem.pairs { (tiles + 1) / 2 * 2 } else { tiles };
+        [first.to_owned(), units.to_string(), self.next()]
+    }
+
+    fn next(&self) -> String {
+        match self.is_causal() {
+            _ if self.problem.pairs => "unit % 2 ? unit + 2 * gridDim.x - 1 : unit + 1".to_owned(),
+            true => "turn * gridDim.x + (turn % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x)".to_owned(),
+            false => "unit + gridDim.x".to_owned(),
+        }
+    }
+
+    /// The head with own rows among those that a launch computes.
+    pub(super) fn local_head(&self) -> &'static str {
+        if self.problem.of_launch.is_some() { "(head - first_head)" } else { "head" }
+    }
+
+    /// The first step of which an own row keeps something, and the end of those of which one does. Where gradients of scores are left in the workspace,
+    /// steps begin and end with so many others that are read together.
+    pub(super) fn first_step(&self, row: &str) -> String {
+        let others = self.others;
+        match self.problem.gradients {
+            Some(ScoreGradients { aligned, .. }) => format!("first_of({row}) / {aligned} * {aligned} / {others}"),
+            None => format!("first_of({row}) / {others}"),
+        }
+    }
+
+    pub(super) fn end_of_steps(&self, row: &str) -> String {
+        let (others, more) = (self.others, self.others - 1);
+        match self.problem.gradients {
+            Some(ScoreGradients { aligned, .. }) => {
+                format!("((end_of({row}) + {}) / {aligned} * {aligned} + {more}) / {others}", aligned - 1)
+            }
+            None => format!("(end_of({row}) + {more}) / {others}"),
+        }
+    }
+
     /// The lines that say which tile of own rows of which head a unit is, and which steps it has.
     pub(super) fn unit(&self) -> String {
-        let (problem, heads) = (self.problem, self.problem.row_heads());
-        let (tiles, rows, others) = (problem.row_tiles(self.rows), self.rows, self.others);
+        let (problem, heads) = (self.problem, self.problem.launched());
+        let (tiles, rows) = (problem.row_tiles(self.rows), self.rows);
+        let (of_head, unit) = if problem.pairs { ((tiles + 1) / 2, "unit / 2") } else { (tiles, "unit") };
         let mut lines = Vec::new();
         let section = problem.section;
+        let first = if problem.of_launch.is_some() { "first_head + " } else { "" };
         // of causal tiles the longest come first: the first keys, and the last queries
         let tile = |tile: &str| match self.is_causal() && !problem.of_keys {
+            _ if problem.pairs => format!("unit % 2 ? {} - {tile} : {tile}", tiles - 1),
             true => format!("{} - {tile}", tiles - 1),
             false => tile.to_owned(),
         };
@@ -89,17 +134,27 @@ impl GradientRows<'_, '_> {
                 "// heads that are in L2 together come before others, of these all with the same rows".to_owned(),
             );
             lines.push(format!(
-                "const unsigned section = unit / {0}u * {section}u, rest = unit % {0}u;",
-                section * tiles
+                "const unsigned section = {unit} / {0}u * {section}u, rest = {unit} % {0}u;",
+                section * of_head
             ));
             lines.push(format!("const unsigned of_section = min({section}u, {heads}u - section);"));
-            lines.push("const unsigned head = section + rest % of_section;".to_owned());
+            lines.push(format!("const unsigned head = {first}section + rest % of_section;"));
             lines.push(format!("const int m0 = ({}) * {rows};", tile("int(rest / of_section)")));
         } else {
-            lines.push(format!("const unsigned head = unit % {heads}u;"));
-            lines.push(format!("const int m0 = ({}) * {rows};", tile(&format!("int(unit / {heads}u)"))));
+            lines.push(format!("const unsigned head = {first}{unit} % {heads}u;"));
+            lines.push(format!("const int m0 = ({}) * {rows};", tile(&format!("int({unit} / {heads}u)"))));
         }
-        let of_batch = heads / problem.extents.batches;
+        if problem.pairs && tiles % 2 != 0 {
+            lines.push(format!(
+                "if (unit % 2 && m0 == {}) continue;  // the one in the middle",
+                tiles / 2 * i64::from(rows)
+            ));
+        }
+        let all = problem.row_heads();
+        if all % heads != 0 {
+            lines.push(format!("if (head >= {all}u) continue;  // the last launch has fewer"));
+        }
+        let of_batch = all / problem.extents.batches;
         lines.push(format!("const unsigned b = head / {of_batch}u, h = head % {of_batch}u;"));
         lines.extend(length_lines(self.graph, &problem.band, &problem.extents));
         let [own, other] = if problem.of_keys { ["keys", "queries"] } else { ["queries", "keys"] };
@@ -109,8 +164,8 @@ impl GradientRows<'_, '_> {
             lines.push("if (m0 >= rows) continue;  // rows beyond the sequence are nowhere".to_owned());
         }
         lines.push(format!("const int last_row = min(m0 + {rows}, rows) - 1;"));
-        lines.push(format!("const int end = last_row < m0 ? 0 : (end_of(last_row) + {}) / {others};", others - 1));
-        lines.push(format!("const int begin = min(first_of(m0) / {others}, end);"));
+        lines.push(format!("const int end = last_row < m0 ? 0 : {};", self.end_of_steps("last_row")));
+        lines.push(format!("const int begin = min({}, end);", self.first_step("m0")));
         lines.join("\n")
     }
 
@@ -219,7 +274,8 @@ impl GradientRows<'_, '_> {
     /// Whether steps have to know which of several heads they are of.
     pub(super) fn counts_members(&self) -> bool {
         let BackwardProblem { dropout, bias, slopes, .. } = self.problem;
-        self.problem.members() > 1 && (dropout.is_some() || bias.is_some() || slopes.is_some())
+        let is_told = dropout.is_some() || bias.is_some() || slopes.is_some() || self.problem.gradients.is_some();
+        self.problem.members() > 1 && is_told
     }
 
     fn output(&mut self, output: &BackwardOutput, first: u32, clears: bool) -> Result<GradientText, Error> {
@@ -248,10 +304,14 @@ impl GradientRows<'_, '_> {
         Ok(GradientText { factor: factor.to_owned(), store: store.text(self.graph, self.used)? })
     }
 
-    /// Accumulators of each result, from the first on, and the factor that its sums lack: gradients of scores are scaled before they are rounded.
+    /// Accumulators of each result, and the factor that its sums lack: gradients of scores are scaled before they are rounded.
     pub(super) fn outputs(&mut self, clears: bool) -> Result<Vec<GradientText>, Error> {
+        self.outputs_from(self.problem.first_sum(self.others), clears)
+    }
+
+    /// The same of accumulators from a number on.
+    pub(super) fn outputs_from(&mut self, mut first: u32, clears: bool) -> Result<Vec<GradientText>, Error> {
         let problem = self.problem;
-        let mut first = problem.first_sum(self.others);
         let mut outputs = Vec::new();
         for output in &problem.outputs {
             outputs.push(self.output(output, first, clears)?);

@@ -11,6 +11,7 @@ mod gradients;
 mod gradients_fp8;
 mod loads;
 mod output;
+mod queries;
 mod scores;
 mod sequences;
 mod warp;
@@ -23,6 +24,7 @@ pub(super) use dropout::mask as dropout_mask;
 pub(super) use forward::forward;
 pub(super) use fp8::turned_values;
 pub(super) use gradients_fp8::half_rows;
+pub(super) use queries::queries as backward_queries;
 pub(super) use warp::forward as warp_forward;
 pub(super) use warp_backward::backward as warp_backward;
 

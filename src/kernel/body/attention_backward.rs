@@ -4,6 +4,7 @@ use super::attention::{AttentionExtents, Band, RowStores, columns as value_colum
 use super::attention_bias::{HeadSlopes, ScoreTensor};
 use super::dropout::BackwardDropout;
 use super::gradient_scaling::{BackwardScaling, GradientFactors};
+use super::score_gradients::ScoreGradients;
 use crate::graph::TensorId;
 use crate::kernel::{MmaType, REGISTERS, TensorMap, WARPGROUP, WGMMA_ROWS};
 
@@ -123,6 +124,12 @@ pub struct BackwardProblem {
     pub slopes: Option<HeadSlopes>,
     /// What scales them, of heads in FP8.
     pub scaling: Option<BackwardScaling>,
+    /// Where gradients of scores are left in the workspace.
+    pub gradients: Option<ScoreGradients>,
+    /// Whether a block has two tiles of a head in turn: the first and the last, the second and the last but one.
+    pub pairs: bool,
+    /// Heads with own rows that a launch computes, where these are not all.
+    pub of_launch: Option<i64>,
     /// Floats of a head in the workspace.
     pub padded: i64,
     /// Heads whose others should stay in L2 together.
@@ -265,6 +272,17 @@ impl BackwardProblem {
     /// Heads with own rows, of all batches.
     pub fn row_heads(&self) -> i64 {
         self.extents.batches * if self.of_keys { self.extents.key_heads[self.side()] } else { self.extents.heads }
+    }
+
+    /// Heads with own rows that a launch computes.
+    pub fn launched(&self) -> i64 {
+        self.of_launch.unwrap_or(self.row_heads())
+    }
+
+    /// What blocks have one of at a time, of tiles of so many own rows: tiles, or pairs of them.
+    pub fn units(&self, rows: u32) -> i64 {
+        let tiles = self.row_tiles(rows);
+        self.launched() * if self.pairs { (tiles + 1) / 2 } else { tiles }
     }
 
     /// Heads of others that a tile walks: those of Q that share a head of K, or of V.

@@ -16,6 +16,7 @@ mod inside;
 mod moments;
 mod pointwise;
 mod rows;
+mod score_gradients;
 mod turned_values;
 mod value_scaling;
 mod warp_attention;
@@ -43,6 +44,7 @@ pub use inside::{Inside, OperandsBefore, Telling};
 pub use moments::{CombineMomentsKernel, MomentsKernel, Parts};
 pub use pointwise::{CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel};
 pub use rows::{ColumnTotals, RowPhase, RowsKernel};
+pub use score_gradients::{AttentionQueriesKernel, QueriesLayout, QueriesTile, ScoreGradients};
 pub use turned_values::TurnedValuesKernel;
 pub use value_scaling::ValueScaling;
 pub use warp_attention::{
@@ -104,6 +106,8 @@ pub enum Body {
     DropoutMask(DropoutMaskKernel),
     /// Gradients of queries, or of keys and values.
     AttentionBackward(Box<AttentionBackwardKernel>),
+    /// Gradients of queries from those of scores.
+    AttentionQueries(Box<AttentionQueriesKernel>),
     /// The same by warps that bring their tiles themselves.
     WarpAttentionBackward(Box<WarpBackwardKernel>),
     /// The gradient of a bias.
@@ -143,6 +147,7 @@ impl Body {
             }
             Self::DropoutMask(kernel) => (kernel.dropout.reads().collect(), vec![kernel.output]),
             Self::AttentionBackward(kernel) => kernel.problem.touched(),
+            Self::AttentionQueries(kernel) => kernel.problem.touched(),
             Self::WarpAttentionBackward(kernel) => kernel.touched(),
             Self::AttentionBias(kernel) => kernel.touched(),
             Self::Depthwise(kernel) => {

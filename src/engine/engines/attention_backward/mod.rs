@@ -2,11 +2,12 @@
 //!
 //! Heads in FP8 become FP16 in the workspace first. A launch makes of each query's statistic and Δ what the others read. Then tiles of keys walk the queries for dK and dV, and tiles of
 //! queries walk the keys for dQ: each multiplies the scores again, and nothing is added up by several blocks
-//! (`docs/spec/attention.md` AT-K34 (a)). The gradient of a bias is a launch of its own (AT-K37).
+//! (`docs/spec/attention.md` AT-K34 (a)). Or tiles of keys leave the gradients of scores in the workspace, and dQ is multiplied of these. The gradient of a bias is a launch of its own (AT-K37).
 
 mod bias;
 mod model;
 pub(super) mod plan;
+mod queries;
 pub(super) mod scaling;
 
 use super::attention::plan::push_mask;
@@ -110,6 +111,9 @@ const STEPS: &[u32] = &[128, 112, 96, 80, 64, 48, 32, 16];
 
 const MOST_STAGES: u32 = 4;
 
+/// Queries of a tile that are multiplied by stored gradients, at most.
+const MOST_QUERIES: u32 = 256;
+
 /// Configs of an offer.
 const MOST_CONFIGS: usize = 12;
 
@@ -119,11 +123,13 @@ struct Config {
     queries: u32,
     keys: u32,
     step: u32,
+    /// Whether gradients of scores are left in the workspace.
+    stores: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { queries: 128, keys: 128, step: 64 }
+        Self { queries: 128, keys: 128, step: 64, stores: false }
     }
 }
 
@@ -131,6 +137,11 @@ const FIELDS: &[Field<Config>] = &[
     Field { knob: Knob::TileM, get: |config| config.queries, set: |config, value| config.queries = value },
     Field { knob: Knob::TileN, get: |config| config.keys, set: |config, value| config.keys = value },
     Field { knob: Knob::TileK, get: |config| config.step, set: |config, value| config.step = value },
+    Field {
+        knob: Knob::StoredGradients,
+        get: |config| u32::from(config.stores),
+        set: |config, value| config.stores = value == 1,
+    },
 ];
 
 /// The offer of a backward pass.
@@ -166,17 +177,13 @@ impl Offered {
         Some(Pass { of_keys, tile, outputs: outputs.to_vec() })
     }
 
-    /// The passes of a config.
-    fn passes(&self, config: &Config, device: &Device) -> Option<Vec<Pass>> {
-        let rows = |of_keys| if of_keys { config.keys } else { config.queries };
-        self.plan.passes(|of_keys, outputs| self.pass(of_keys, outputs, [rows(of_keys), config.step], device))
-    }
-
     fn configs(&self) -> impl Iterator<Item = Config> + use<> {
         let rows = || (1..=3).map(|consumers| consumers * WGMMA_ROWS);
-        rows().flat_map(move |keys| {
-            rows().flat_map(move |queries| STEPS.iter().map(move |&step| Config { queries, keys, step }))
-        })
+        let of = move |queries: u32, stores: bool| {
+            rows().flat_map(move |keys| STEPS.iter().map(move |&step| Config { queries, keys, step, stores }))
+        };
+        let stored = (1..=MOST_QUERIES / WGMMA_ROWS).flat_map(move |parts| of(parts * WGMMA_ROWS, true));
+        rows().flat_map(move |queries| of(queries, false)).chain(stored)
     }
 }
 
@@ -189,21 +196,28 @@ impl Offer for Offered {
             Some((estimate, EngineConfig::of_fields(NAME, FIELDS, &config), None))
         });
         let mut ranking = ranked(priced.collect(), 1e6);
-        ranking.truncate(MOST_CONFIGS);
+        let is_stored = |it: &RankedConfig| it.config.knob(Knob::StoredGradients, 0) == 1;
+        let later = ranking.split_off(ranking.len().min(MOST_CONFIGS));
+        // the better of both ways is told by measuring, too
+        for stored in [false, true] {
+            if !ranking.iter().any(|it| is_stored(it) == stored) {
+                ranking.extend(later.iter().find(|it| is_stored(it) == stored).cloned());
+            }
+        }
         ranking
     }
 
     fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel {
         let plan = &self.plan;
-        let passes = self.passes(&config.fields(FIELDS), device).unwrap_or_default();
+        let passes = self.passes(&config.fields(FIELDS), device);
         let mut builder = KernelBuilder::new(&plan.graph, config);
         let halves = plan.push_half_rows(&mut builder);
-        let regions = plan.push_rows(&mut builder, STEPS[0]);
+        let regions = plan.push_rows(&mut builder, 2 * STEPS[0]);
         if let [statistics, _, delta] = regions[..] {
             self.push_bias(&mut builder, [statistics, delta], device);
         }
-        for pass in passes {
-            self.push(&mut builder, pass, (&regions[..2], halves), device);
+        if let Some(passes) = passes {
+            self.push_passes(&mut builder, passes, (&regions[..2], halves), device);
         }
         plan.mask.iter().for_each(|mask| push_mask(&mut builder, &plan.graph, mask));
         builder.finish()
@@ -232,19 +246,13 @@ impl Offered {
     fn push(
         &self,
         builder: &mut KernelBuilder,
-        pass: Pass,
+        kernel: AttentionBackwardKernel,
         (regions, halves): (&[Parameter], Option<[u64; 4]>),
         device: &Device,
     ) {
         let plan = &self.plan;
-        let Pass { of_keys, tile, outputs } = pass;
-        let kernel = AttentionBackwardKernel {
-            maps: plan.maps(of_keys, tile),
-            problem: plan.problem(of_keys, outputs, model::HELD_BY_L2),
-            tile,
-            registers: registers(plan, tile),
-        };
-        let units = kernel.row_tiles() * kernel.problem.row_heads();
+        let (of_keys, tile) = (kernel.problem.of_keys, kernel.tile);
+        let units = kernel.problem.units(tile.rows());
         let shape = Shape {
             grid: [u32::try_from(units.min(i64::from(device.sm_count))).unwrap_or(u32::MAX), 1],
             block: [tile.threads(), 1, 1],

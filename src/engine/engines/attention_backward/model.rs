@@ -3,10 +3,11 @@
 
 use super::Pass;
 use super::plan::Plan;
+use super::queries::{Passes, Queries};
 use crate::device::Device;
 use crate::engine::estimate::Waves;
 use crate::engine::{Bound, Estimate, Floor, Term};
-use crate::kernel::AttentionBiasKernel;
+use crate::kernel::{AttentionBiasKernel, QueriesTile};
 
 /// Multiply-adds of a multiprocessor in a clock, of 16-bit operands.
 const PER_CLOCK: f64 = 2048.0;
@@ -36,8 +37,17 @@ fn clocks_of_column(plan: &Plan) -> f64 {
     CLOCKS_OF_COLUMN + if plan.cap.is_some() { CLOCKS_OF_CAP } else { 0.0 }
 }
 
-/// Clocks of a pass on all multiprocessors.
-fn clocks(plan: &Plan, pass: &Pass, device: &Device) -> (f64, Option<Waves>) {
+/// Share of the memory's rate that gradients of scores come and go at.
+const MEMORY_REACHED: f64 = 0.85;
+
+/// Clocks in which a multiprocessor moves so many bytes to memory, or from it, while all others do.
+fn clocks_of_bytes(bytes: u32, device: &Device) -> f64 {
+    let rate = device.bytes_per_second * MEMORY_REACHED / f64::from(device.sm_count);
+    f64::from(bytes) / rate * CLOCK
+}
+
+/// Clocks of a pass on all multiprocessors; of one that leaves gradients of scores, of all its launches.
+fn clocks(plan: &Plan, pass: &Pass, queries: Option<&Queries>, device: &Device) -> f64 {
     let extents = plan.extents;
     let [head, value_head] = extents.head.map(|head| ((head + 15) / 16 * 16) as f64);
     let products: f64 =
@@ -47,19 +57,42 @@ fn clocks(plan: &Plan, pass: &Pass, device: &Device) -> (f64, Option<Waves>) {
     let consumers = tile.consumers as usize;
     let multiplied = f64::from(tile.rows() * tile.others) * products / PER_CLOCK / REACHED[consumers];
     let arithmetic = f64::from(tile.consumers * tile.others) * clocks_of_column(plan);
-    let step = multiplied.max(arithmetic) + CLOCKS_OF_STEP;
+    let left = queries.map_or(0.0, |_| clocks_of_bytes(tile.rows() * tile.others * 2, device));
+    let step = multiplied.max(arithmetic).max(left) + CLOCKS_OF_STEP;
     let steps = plan.steps(pass.of_keys, [tile.rows(), tile.others]);
     let heads = extents.batches * if pass.of_keys { extents.key_heads[0] } else { extents.heads };
+    let [heads, launches] = queries.map_or([heads, 1], |queries| [queries.gradients.heads, queries.launches]);
+    launches as f64 * clocks_of_tiles(&steps, heads, step, plan, device)
+}
+
+/// Clocks of tiles of so many steps, of each of some heads.
+fn clocks_of_tiles(steps: &[i64], heads: i64, step: f64, plan: &Plan, device: &Device) -> f64 {
     let clocks = |steps: i64| steps as f64 * step + CLOCKS_OF_TILE;
     let total: f64 = steps.iter().map(|&steps| clocks(steps)).sum::<f64>() * heads as f64;
     let longest = steps.iter().map(|&steps| clocks(steps)).fold(0.0, f64::max);
     let multiprocessors = f64::from(device.sm_count);
     let waves = Waves::of(steps.len() as f64 * heads as f64, multiprocessors);
-    match steps.iter().all(|&count| count == steps[0]) {
-        true => (waves.count * longest, Some(waves)),
-        // tiles of different lengths fill each other's gaps
-        false => ((total / multiprocessors).max(longest) + longest / 2.0, None),
+    let pairs = heads as f64 * (steps.len() as f64 / 2.0).ceil();
+    if plan.slopes_steps() && steps.len() as f64 * heads as f64 > multiprocessors {
+        return Waves::of(pairs, multiprocessors).count * total / pairs;
     }
+    match steps.iter().all(|&count| count == steps[0]) {
+        true => waves.count * longest,
+        // tiles of different lengths fill each other's gaps
+        false => (total / multiprocessors).max(longest) + longest / 2.0,
+    }
+}
+
+/// Clocks of the launches that multiply gradients of queries by those of scores.
+fn queries_clocks(plan: &Plan, queries: &Queries, device: &Device) -> f64 {
+    const CLOCKS_OF_PRODUCTS: f64 = 100.0;
+    let (tile, gradients) = (queries.tile, queries.gradients);
+    let head = f64::from(tile.accumulators(plan.extents.head[0]) / tile.parts * 2);
+    let products = f64::from(tile.rows() * QueriesTile::STEP) * head;
+    let multiplied = products / PER_CLOCK / REACHED[tile.consumers as usize];
+    let step = multiplied.max(clocks_of_bytes(tile.rows() * QueriesTile::STEP * 2, device)) + CLOCKS_OF_PRODUCTS;
+    let steps = plan.steps(false, [tile.rows(), QueriesTile::STEP]);
+    queries.launches as f64 * clocks_of_tiles(&steps, gradients.heads * gradients.members, step, plan, device)
 }
 
 /// Bytes that a multiprocessor brings to its shared memory in a clock.
@@ -84,17 +117,22 @@ pub(super) fn bias_clocks(plan: &Plan, kernel: &AttentionBiasKernel, device: &De
 /// The expected time of the passes, in seconds.
 pub(super) fn estimate(
     plan: &Plan,
-    passes: &[Pass],
+    passes: &Passes,
     of_bias: Option<&AttentionBiasKernel>,
     device: &Device,
 ) -> Estimate {
     let of_bias = of_bias.map(|kernel| bias_clocks(plan, kernel, device));
-    let arithmetic = passes.iter().map(|pass| clocks(plan, pass, device).0).chain(of_bias).sum::<f64>();
+    let queries = passes.queries.as_ref();
+    let of_queries = queries.map(|queries| queries_clocks(plan, queries, device));
+    let of_pass = |pass: &Pass| clocks(plan, pass, queries.filter(|_| pass.has_sums()), device);
+    let arithmetic = passes.all.iter().map(of_pass).chain(of_queries).chain(of_bias).sum::<f64>();
     let memory = Floor::of(&plan.graph).seconds(device, None);
     let at_once =
         vec![Term { bound: Bound::Memory, time: memory }, Term { bound: Bound::MatrixRate, time: arithmetic / CLOCK }];
     let halves = plan.half_bytes();
-    let launches = (passes.len() + 1 + usize::from(of_bias.is_some()) + usize::from(halves > 0)) as f64;
+    let repeated = queries.map_or(0, |queries| 2 * queries.launches - 1);
+    let once = passes.all.len() + 1 + usize::from(of_bias.is_some()) + usize::from(halves > 0);
+    let launches = once as f64 + repeated as f64;
     let mut on_top = vec![Term { bound: Bound::Fill, time: launches * CLOCKS_OF_LAUNCH / CLOCK }];
     if halves > 0 {
         on_top.push(Term { bound: Bound::Memory, time: halves as f64 / device.bytes_per_second });

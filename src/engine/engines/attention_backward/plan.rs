@@ -101,17 +101,25 @@ impl Plan {
         &self,
         pass: impl Fn(bool, &[BackwardOutput]) -> Option<P>,
     ) -> Option<Vec<P>> {
-        let mut passes = match &self.of_keys[..] {
-            [] => Vec::new(),
-            outputs => match Some(outputs).filter(|_| self.have_same_heads()).and_then(|outputs| pass(true, outputs)) {
-                Some(both) => vec![both],
-                None => outputs.chunks(1).map(|output| pass(true, output)).collect::<Option<_>>()?,
-            },
-        };
+        let mut passes = self.key_passes(&pass)?;
         if let Some(output) = self.of_queries {
             passes.push(pass(false, &[output])?);
         }
         Some(passes)
+    }
+
+    /// Those of them whose own rows are keys.
+    pub(in crate::engine::engines) fn key_passes<P>(
+        &self,
+        pass: &impl Fn(bool, &[BackwardOutput]) -> Option<P>,
+    ) -> Option<Vec<P>> {
+        match &self.of_keys[..] {
+            [] => Some(Vec::new()),
+            outputs => match Some(outputs).filter(|_| self.have_same_heads()).and_then(|outputs| pass(true, outputs)) {
+                Some(both) => Some(vec![both]),
+                None => outputs.chunks(1).map(|output| pass(true, output)).collect(),
+            },
+        }
     }
 
     /// # Errors
@@ -271,9 +279,17 @@ impl Plan {
             bias: self.bias,
             slopes: self.slopes,
             scaling,
+            gradients: None,
+            pairs: false,
+            of_launch: None,
             padded: self.padded(),
             section: self.section(of_keys, held_by_l2),
         }
+    }
+
+    /// Whether tiles of own rows have more steps from the first to the last, or fewer.
+    pub(in crate::engine::engines) fn slopes_steps(&self) -> bool {
+        self.band.left.is_some() != self.band.right.is_some()
     }
 
     /// Heads with own rows that are walked together, so that their others stay in L2.

@@ -1,0 +1,45 @@
+//! Backward passes of attention that leave gradients of scores in the workspace, whatever the model prefers: all heads at once, and in parts, as on a
+//! chip with few multiprocessors, where tiles of causal passes come in pairs.
+
+use fusewright::build::Build;
+use fusewright::device::Device;
+use fusewright::engine::Knob;
+use fusewright::graph::Graph;
+use libtest_mimic::{Failed, Trial};
+
+use crate::cases::{self, Case};
+use crate::pipeline;
+
+/// Multiprocessors of the chip with few.
+const FEW: u32 = 2;
+
+/// A trial for each backward pass with dQ that leaves gradients of scores in some config.
+pub(crate) fn trials(
+    tier: &str,
+    device: impl Fn() -> Result<Device, Failed> + Copy + Send + 'static,
+    run: impl Fn(&Build) -> Result<(), Failed> + Copy + Send + 'static,
+) -> Vec<Trial> {
+    let trial = |case: Case| {
+        Trial::test(format!("{tier}::stored_gradients::{}", case.name), move || {
+            let device = device()?;
+            for device in [Device { sm_count: FEW, ..device.clone() }, device] {
+                let build = stored(&case.graph, &device)?;
+                let of_config = |failed: Failed| format!("{}: {}", build.config, failed.message().unwrap_or_default());
+                run(&build).map_err(of_config)?;
+            }
+            Ok(())
+        })
+    };
+    let has_them = |case: &Case| {
+        case.name.starts_with("attention_bwd_") && stored(&case.graph, &pipeline::typical_device()).is_ok()
+    };
+    cases::all().into_iter().filter(has_them).map(trial).collect()
+}
+
+/// The first config that leaves gradients of scores.
+fn stored(graph: &Graph, device: &Device) -> Result<Build, String> {
+    let mut configs = pipeline::configs(graph, device)?.into_iter();
+    let config = configs.find(|config| config.knob(Knob::StoredGradients, 0) == 1);
+    pipeline::lower_config(graph, config.ok_or("no config leaves gradients of scores")?, device)
+        .map_err(|error| error.to_string())
+}
