@@ -108,6 +108,12 @@ const HELD: [u32; 4] = [0, 208, 208, 136];
 /// Other rows of a step.
 const STEPS: &[u32] = &[128, 112, 96, 80, 64, 48, 32, 16];
 
+/// Those at most of a step whose scores are capped, up to how many NVRTC 13.0 computes caps one after the other, and what registers more of them
+/// take side by side: beyond 64 it spills whatever else a thread holds.
+const MOST_CAPPED: u32 = 64;
+const CAPPED_IN_TURN: u32 = 48;
+const CAPPED_SIDE_BY_SIDE: u32 = 32;
+
 const MOST_STAGES: u32 = 4;
 
 /// Configs of an offer.
@@ -156,8 +162,13 @@ impl Offered {
         [rows, others]: [u32; 2],
         device: &Device,
     ) -> Option<Pass> {
+        let is_capped = self.plan.cap.is_some();
+        if is_capped && others > MOST_CAPPED {
+            return None;
+        }
+        let of_caps = if is_capped && others > CAPPED_IN_TURN { CAPPED_SIDE_BY_SIDE } else { 0 };
         let fits = |tile: &BackwardTile| {
-            let held = tile.held_registers(outputs) + self.plan.further_registers(tile.others, !of_keys);
+            let held = tile.held_registers(outputs) + self.plan.further_registers(tile.others, !of_keys) + of_caps;
             held <= HELD[tile.consumers as usize]
                 && tile.layout(self.plan.extents.head).bytes <= device.shared_bytes_per_block
         };
