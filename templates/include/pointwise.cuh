@@ -153,8 +153,8 @@ FW_INLINE float fw_sigmoid_bwd(float dy, float x) { return dy * fw_logistic(x).s
 FW_INLINE float fw_tanh_bwd(float dy, float x) { return dy * (4.0f * fw_logistic(2.0f * x).slope); }
 
 //@ fw_tanh_and_slope: FW_INLINE fw_fast_exp2 fw_fast_reciprocal
-// tanh x, to 4 ulp, and 1 − tanh² x, both of e = exp(−2|x|): (1 − e) / (1 + e), but for small x, where e is near 1 and a series (fitted, 0.1 ulp
-// beside its rounding) takes its place; and 4e / (1 + e)², which is accurate where tanh is near 1.
+// tanh x, to 4 ulp, and 1 − tanh² x, to 4 + 3|x| ulp, both of e = exp(−2|x|): (1 − e) / (1 + e), but for small x, where e is near 1 and a series
+// (fitted, 0.1 ulp beside its rounding) takes its place; and 4e / (1 + e)², which is accurate where tanh is near 1.
 struct fw_tanh_t { float value, slope; };
 FW_INLINE fw_tanh_t fw_tanh_and_slope(float x) {
   const float size = fabsf(x), square = x * x;

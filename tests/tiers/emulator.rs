@@ -93,6 +93,7 @@ const PAIRS_OF_KNOBS: &[&str] = &[
     "attention_bwd_groups_lengths",
     "attention_bwd_groups_window",
     "attention_bwd_heads_of_192_128",
+    "attention_bwd_cap_heads_of_192_128",
 ];
 
 /// Tiles of a block, at most, in walks; the other blocks have one fewer.

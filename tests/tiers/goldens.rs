@@ -35,6 +35,8 @@ const GOLDENS: &[&str] = &[
     "attention_bwd_bias_float",
     "attention_bwd_bias_gradient_groups_lengths_causal",
     "attention_bwd_bias_gradient_of_keys",
+    "attention_bwd_cap_bias_gradient",
+    "attention_bwd_cap_float",
     "norm_layer_half",
     "norm_layer_few_long_rows_half",
     "norm_batch_backward_half",

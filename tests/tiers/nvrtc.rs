@@ -34,6 +34,8 @@ const EVERY_CONFIG: &[&str] = &[
     "attention_fp8_blocks_lengths_sinks",
     "attention_bwd_bias_dropout_groups_of_keys",
     "attention_bwd_bias_gradient_groups_lengths_causal",
+    "attention_bwd_cap_ragged_groups_sinks",
+    "attention_bwd_cap_heads_of_192_128",
     "mm_bf16_4096",
     "mm_dgelu_bf16_mlp",
     "mm_bias_residual_bf16_mlp",

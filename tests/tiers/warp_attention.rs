@@ -39,6 +39,8 @@ const COMPILED: &[&str] = &[
     "attention_bwd_bias_heads_of_256",
     "attention_bwd_groups_apart_dropout_lengths_sinks",
     "attention_bwd_operands_spread_lengths",
+    "attention_bwd_cap_heads_of_256",
+    "attention_bwd_cap_bias_alibi",
 ];
 
 /// Cases of which some configs run on a chip whose blocks have little shared memory.
@@ -55,6 +57,7 @@ const RUN: &[&str] = &[
     "attention_bwd_bias_groups_lengths_causal",
     "attention_bwd_groups_of_keys_alone",
     "attention_bwd_groups_of_values_alone",
+    "attention_bwd_cap_groups_lengths",
 ];
 
 /// The first chip with BF16 and `cp.async`.

@@ -17,6 +17,20 @@ const U_LIST: [(Port, Name); 5] = [
 /// An operation's kind, its bundle of attributes with the attribute that refers to it, and its slots.
 type Described = (Kind, Option<(Name, Owned)>, &'static [(Port, Name)]);
 
+const POINTWISE: &[(Port, N)] = &[
+    (Port::IN_0, N::CUDNN_ATTR_OPERATION_POINTWISE_XDESC),
+    (Port::IN_1, N::CUDNN_ATTR_OPERATION_POINTWISE_BDESC),
+    (Port::IN_2, N::CUDNN_ATTR_OPERATION_POINTWISE_TDESC),
+    (Port::OUT_0, N::CUDNN_ATTR_OPERATION_POINTWISE_YDESC),
+];
+
+/// Those of a pointwise function's gradient.
+const GRADIENT: &[(Port, N)] = &[
+    (Port::IN_0, N::CUDNN_ATTR_OPERATION_POINTWISE_DYDESC),
+    (Port::IN_1, N::CUDNN_ATTR_OPERATION_POINTWISE_XDESC),
+    (Port::OUT_0, N::CUDNN_ATTR_OPERATION_POINTWISE_DXDESC),
+];
+
 /// Descriptors of a graph's tensors and operations.
 struct Program<'a> {
     graph: &'a Graph,
@@ -83,12 +97,10 @@ impl Program<'_> {
                 let mode = Some((N::CUDNN_ATTR_POINTWISE_MODE, MODE, mode));
                 let kind = Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR;
                 let bundle = self.bundle(kind, N::CUDNN_ATTR_POINTWISE_MATH_PREC, mode, pointwise.axis);
-                let slots = &[
-                    (Port::IN_0, N::CUDNN_ATTR_OPERATION_POINTWISE_XDESC),
-                    (Port::IN_1, N::CUDNN_ATTR_OPERATION_POINTWISE_BDESC),
-                    (Port::IN_2, N::CUDNN_ATTR_OPERATION_POINTWISE_TDESC),
-                    (Port::OUT_0, N::CUDNN_ATTR_OPERATION_POINTWISE_YDESC),
-                ];
+                let slots = match pointwise.mode {
+                    mode if mode.is_backward() => GRADIENT,
+                    _ => POINTWISE,
+                };
                 let bundle = Some((N::CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, bundle));
                 (Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, bundle, slots)
             }
@@ -361,7 +373,8 @@ fn a_backward_pass_by_descriptors_has_engines() {
     let attention = Attention { head_sizes: [64, 64], keys: 128, is_known: false, ..Attention::default() };
     let causal = Attention { heads: [4, 2, 2], right: Some(0), ..attention };
     let dropped = Attention { dropped: Some(0.1), ..causal };
-    for attention in [attention, causal, dropped] {
+    let capped = Attention { cap: true, ..dropped };
+    for attention in [attention, causal, dropped, capped] {
         let graph = Backward::new(attention).graph(Form::Operations);
         heuristics(&Program { graph: &graph }.operations(), Mode::CUDNN_HEUR_MODE_A).finalize();
     }
@@ -371,8 +384,15 @@ fn a_backward_pass_by_descriptors_has_engines() {
 #[test]
 fn a_backward_pass_with_what_no_engine_computes_is_refused_by_engines() {
     let groups = Attention { heads: [6, 2, 3], ..Attention::default() };
-    let capped = Backward::new(Attention { cap: true, ..groups }).graph(Form::Operations);
-    let asked = heuristics(&Program { graph: &capped }.operations(), Mode::CUDNN_HEUR_MODE_A);
+    let mut scores = Backward::new(Attention { cap: true, ..groups }).graph(Form::Operations);
+    for operation in &mut scores.operations {
+        if let Attributes::Pointwise(pointwise) = &mut operation.attributes
+            && pointwise.mode == PointwiseMode::TanhFwd
+        {
+            pointwise.mode = PointwiseMode::SigmoidFwd; // whose gradient is not tanh's
+        }
+    }
+    let asked = heuristics(&Program { graph: &scores }.operations(), Mode::CUDNN_HEUR_MODE_A);
     let status = cudnnBackendFinalize(asked.0);
     assert_eq!(status, Status::CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN, "{}", last_error());
 }

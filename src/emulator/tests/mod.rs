@@ -9,6 +9,7 @@ mod graphs;
 mod hopper;
 mod kernels;
 mod signals;
+mod tanh;
 
 use std::path::PathBuf;
 

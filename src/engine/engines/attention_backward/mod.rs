@@ -109,6 +109,12 @@ const HELD: [u32; 4] = [0, 208, 208, 136];
 /// Other rows of a step.
 const STEPS: &[u32] = &[128, 112, 96, 80, 64, 48, 32, 16];
 
+/// Those at most of a step whose scores are capped, up to how many NVRTC 13.0 computes caps one after the other, and what registers more of them
+/// take side by side: beyond 64 it spills whatever else a thread holds.
+const MOST_CAPPED: u32 = 64;
+const CAPPED_IN_TURN: u32 = 48;
+const CAPPED_SIDE_BY_SIDE: u32 = 32;
+
 const MOST_STAGES: u32 = 4;
 
 /// Queries of a tile that are multiplied by stored gradients, at most.
@@ -167,8 +173,13 @@ impl Offered {
         [rows, others]: [u32; 2],
         device: &Device,
     ) -> Option<Pass> {
+        let is_capped = self.plan.cap.is_some();
+        if is_capped && others > MOST_CAPPED {
+            return None;
+        }
+        let of_caps = if is_capped && others > CAPPED_IN_TURN { CAPPED_SIDE_BY_SIDE } else { 0 };
         let fits = |tile: &BackwardTile| {
-            let held = tile.held_registers(outputs) + self.plan.further_registers(tile.others, !of_keys);
+            let held = tile.held_registers(outputs) + self.plan.further_registers(tile.others, !of_keys) + of_caps;
             held <= HELD[tile.consumers as usize]
                 && tile.layout(self.plan.extents.head).bytes <= device.shared_bytes_per_block
         };
@@ -267,5 +278,47 @@ impl Offered {
         let parameters = maps.chain(others).chain(regions.iter().copied()).collect();
         let name = if of_keys { "attention_backward_keys" } else { "attention_backward_queries" };
         builder.push(name, shape, parameters, Body::AttentionBackward(Box::new(kernel)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::ComputeCapability;
+    use crate::engine::select;
+    use crate::graph::{AttentionBackward, DataType, Graph, Port, Tensor};
+    use std::sync::Arc;
+
+    /// Why no engine takes the gradients of heads of a type, whose scores are capped by a number of a type in memory; the engine that does.
+    fn taken([io, of_cap]: [DataType; 2]) -> Result<&'static str, String> {
+        let mut graph = Graph::new().io_data_type(io).compute_data_type(DataType::Float);
+        let heads = |name: &str| Tensor::new(name).row_major([1, 2, 128, 64]);
+        let mut inputs: Vec<_> = [Port::Q, Port::K, Port::V, Port::O, Port::DO]
+            .map(|port| (port, graph.tensor(heads(port.0))))
+            .into_iter()
+            .collect();
+        let statistics = Tensor::new("Stats").row_major([1, 2, 128, 1]).data_type(DataType::Float);
+        inputs.push((Port::STATS, graph.tensor(statistics)));
+        inputs.push((Port::SOFT_CAP, graph.tensor(Tensor::new("cap").row_major([1; 4]).data_type(of_cap))));
+        let results = [Port::DQ, Port::DK, Port::DV];
+        for (id, port) in
+            graph.composite("backward", AttentionBackward::default(), &inputs, &results).into_iter().zip(results)
+        {
+            *graph.set_output(id) = heads(port.0);
+        }
+        let graph = Arc::new(graph.finalize().expect("well formed"));
+        let selected = select(&graph, ComputeCapability::SM_90);
+        selected.map(|selection| selection.engine().name()).map_err(|refused| refused.to_string())
+    }
+
+    #[test]
+    fn soft_caps_are_numbers_of_16_bit_heads() {
+        for of_cap in [DataType::Float, DataType::Half, DataType::BFloat16] {
+            assert_eq!(taken([DataType::Half, of_cap]), Ok(NAME));
+        }
+        let reason = taken([DataType::Fp8E4M3, DataType::Float]).unwrap_err();
+        assert!(reason.contains("'cap'") && reason.contains("no kernel for a soft cap of scores in FP8"), "{reason}");
+        let reason = taken([DataType::Half, DataType::Int32]).unwrap_err();
+        assert!(reason.contains("a soft cap is HALF, BFLOAT16 or FLOAT"), "{reason}");
     }
 }

@@ -1,0 +1,412 @@
+// fusewright 0.1.0, engine config: warp_attention_backward tile_m=32 tile_n=32 tile_k=16
+// t0 = input FLOAT [1, 3, 70, 36] stride [7560, 2520, 36, 1]
+// t1 = input FLOAT [1, 3, 90, 36] stride [9720, 3240, 36, 1]
+// t2 = input FLOAT [1, 3, 90, 36] stride [9720, 3240, 36, 1]
+// t3 = input FLOAT [1, 3, 70, 36] stride [7560, 2520, 36, 1]
+// t4 = input FLOAT [1, 3, 70, 36] stride [7560, 2520, 36, 1]
+// t5 = input FLOAT [1, 3, 70, 1] stride [210, 70, 1, 1]
+// t6 = scalar FLOAT [1, 1, 1, 1] stride [1, 1, 1, 1]
+// t7 = scalar FLOAT [1, 1, 1, 1] stride [1, 1, 1, 1]
+// t8 = input FLOAT [1, 3, 1, 1] stride [3, 1, 1, 1]
+// t9_attention_backward, t10_attention_backward, t11_attention_backward, t12_attention_backward = ATTENTION_BACKWARD(Q=t0, K=t1, V=t2, O=t3, dO=t4, Stats=t5, Attn_scale=t6, Soft_cap=t7, SINK_TOKEN=t8) compute FLOAT -> output FLOAT [1, 3, 70, 36] stride [7560, 2520, 36, 1], output FLOAT [1, 3, 90, 36] stride [9720, 3240, 36, 1], output FLOAT [1, 3, 90, 36] stride [9720, 3240, 36, 1], output FLOAT [1, 3, 1, 1] stride [3, 1, 1, 1]
+
+//@ FW_INLINE
+
+//@ FW_SHARED
+
+//@ fw_shared_address
+
+//@ fw_cp_async
+
+//@ fw_ldmatrix_x4
+
+//@ fw_accumulators
+
+//@ fw_mma_tf32
+
+//@ fw_round_tf32
+
+//@ fw_fast_exp2
+
+//@ fw_fast_reciprocal
+
+//@ fw_wait_for_previous_launch
+
+//@ fw_f32
+
+//@ fw_tanh_and_slope
+
+//@ fw_block_total
+
+//@ fw_clear_accumulators
+
+//@ fw_take_all
+
+//@ fw_clear_all
+
+//@ fw_of_tf32
+
+//@ fw_left_of_lane
+
+//@ fw_multiply_rows
+
+//@ fw_multiply_columns
+
+//@ fw_copy_rows
+
+extern "C" __global__ void __launch_bounds__(256)
+fw_attention_rows(const float* __restrict__ p_t3,
+  const float* __restrict__ p_t4,
+  const float* __restrict__ p_t5,
+  const float t6,
+  float* __restrict__ partial0,
+  float* __restrict__ partial1,
+  float* __restrict__ partial2) {
+  fw_wait_for_previous_launch();
+  const unsigned lane = threadIdx.x % 8u;
+  const unsigned long long at = (unsigned long long)blockIdx.x * 32 + threadIdx.x / 8u;
+  if (at >= 210ull) return;  // rows of a warp end together
+  const unsigned long long query = at % 70ull, head = at / 70ull;
+  const unsigned long long b = head / 3u, h = head % 3u;
+  float delta = 0.0f;
+  if (8 * lane < 36u) {
+    const float* const o = p_t3 + b * 7560ull + h * 2520ull + query * 36ull + 8 * lane;
+    const float* const d_o = p_t4 + b * 7560ull + h * 2520ull + query * 36ull + 8 * lane;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) if (8 * lane + i < 36u) delta = fmaf(fw_value(o[i]), fw_value(d_o[i]), delta);
+  }
+#pragma unroll
+  for (unsigned step = 8 / 2; step > 0; step /= 2) delta += __shfl_xor_sync(0xffffffffu, delta, step);
+  if (lane == 0) {
+    const unsigned long long place = head * 96ull + query;
+    partial0[place] = p_t5[b * 210ull + h * 70ull + query * 1ull] * 1.442695f;
+    partial1[place] = delta * t6;
+    partial2[place] = delta;
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(1024)
+fw_attention_sinks_1(const float* __restrict__ p_t8,
+  float* __restrict__ p_t12_attention_backward,
+  float* __restrict__ partial0,
+  float* __restrict__ partial1) {
+  FW_SHARED(shared_bytes);
+  fw_wait_for_previous_launch();
+  const unsigned h = blockIdx.x;
+  const float sink = p_t8[h * 1ull] * 1.442695f;
+  float total = 0.0f;
+#pragma unroll 1
+  for (unsigned b = 0; b < 1u; ++b) {
+    constexpr int queries = 70;
+    const unsigned long long first = (b * 3ull + h) * 96ull;
+#pragma unroll 4
+    for (int query = threadIdx.x; query < queries; query += 1024) {
+      total = fmaf(fw_fast_exp2(sink - partial0[first + query]), partial1[first + query], total);
+    }
+  }
+  total = fw_block_total(total, reinterpret_cast<float*>(shared_bytes), [](float a, float b) { return a + b; });
+  if (threadIdx.x == 0) p_t12_attention_backward[h * 1ull] = -total;
+}
+
+extern "C" __global__ void __launch_bounds__(64, 6)
+fw_attention_backward_keys_2(const float* __restrict__ p_t1,
+  const float* __restrict__ p_t2,
+  const float* __restrict__ p_t0,
+  const float* __restrict__ p_t4,
+  const float t6,
+  const float t7,
+  float* __restrict__ p_t11_attention_backward,
+  float* __restrict__ p_t10_attention_backward,
+  float* __restrict__ partial0,
+  float* __restrict__ partial1) {
+  fw_wait_for_previous_launch();
+  FW_SHARED(shared_bytes);
+  FW_ACCUMULATORS_float(56);
+  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, quad = lane % 4;
+  unsigned char* const stages = shared_bytes + 11264;
+  const float scale = t6, cap = t7, of_cap = scale / cap, c = cap * 1.442695f;
+#pragma unroll 1
+  for (unsigned unit = blockIdx.x; unit < 9u; unit += gridDim.x) {
+    const unsigned head = unit % 3u;
+    const int m0 = (int(unit / 3u)) * 32;
+    const unsigned b = head / 3u, h = head % 3u;
+    constexpr int queries = 70, keys = 90;
+    [[maybe_unused]] const int rows = keys, others = queries;
+    const auto first_of = [&]([[maybe_unused]] int row) { return 0; };
+    const auto end_of = [&]([[maybe_unused]] int row) { return row < rows ? others : 0; };
+    const int last_row = min(m0 + 32, rows) - 1;
+    const int end = last_row < m0 ? 0 : (end_of(last_row) + 15) / 16;
+    const int begin = min(first_of(m0) / 16, end);
+    // the step that is brought next: of which head of others, where, to which stage
+    [[maybe_unused]] unsigned next_member = 0, next_stage = 0;
+    int next_block = begin;
+    const auto load_own_0 = [&](int first) {
+      fw_copy_rows<32, 144, 176, 16, 64>(shared_bytes, keys - first, [&](int row) {
+        return p_t1 + b * 9720ull + (h) * 3240ull + (first + row) * 36ull;
+      });
+    };
+    const auto load_own_1 = [&](int first) {
+      fw_copy_rows<32, 144, 176, 16, 64>(shared_bytes + 5632, keys - first, [&](int row) {
+        return p_t2 + b * 9720ull + (h) * 3240ull + (first + row) * 36ull;
+      });
+    };
+    const auto load_other_0 = [&](int first) {
+      fw_copy_rows<16, 144, 176, 16, 64>(stages + next_stage * 5760, queries - first, [&](int row) {
+        return p_t0 + b * 7560ull + (h) * 2520ull + (first + row) * 36ull;
+      });
+    };
+    const auto load_other_1 = [&](int first) {
+      fw_copy_rows<16, 144, 176, 16, 64>(stages + next_stage * 5760 + 2816, queries - first, [&](int row) {
+        return p_t4 + b * 7560ull + (h) * 2520ull + (first + row) * 36ull;
+      });
+    };
+    const auto load_step = [&] {
+      if (next_member < 1u) {
+        load_other_0(next_block * 16), load_other_1(next_block * 16);
+        // statistics and Δ of queries
+        const unsigned long long first = (b * 3ull + h * 1u + next_member) * 96ull + next_block * 16;
+        float* const facts = reinterpret_cast<float*>(stages + next_stage * 5760 + 5632);
+        for (unsigned i = threadIdx.x; i < 16u; i += 64) facts[i] = partial0[first + i], facts[16 + i] = partial1[first + i];
+        if (++next_block == end) next_block = begin, ++next_member;
+        next_stage ^= 1;
+      }
+      fw_cp_async_commit();
+    };
+    const int first_row = m0 + int(warp) * 16, row = first_row + int(lane) / 4;
+    const int own_last = min(first_row + 16, rows) - 1;
+    // steps of which some rows keep some columns, and of which all keep all
+    const int own_begin = own_last < first_row ? end : max(first_of(first_row) / 16, begin);
+    const int own_end = own_last < first_row ? end : min((end_of(own_last) + 15) / 16, end);
+    const int plain_begin = (first_of(first_row + 15) + 15) / 16;
+    const int plain_end = first_row + 15 < rows ? end_of(first_row) / 16 : 0;
+    // what a mask leaves out is 0, whatever it was
+    const auto cut = [&](float (&x)[8], int block) {
+      const int at = block * 16 + 2 * quad;
+      int kept[2], low[2];
+#pragma unroll
+      for (int e = 0; e < 2; ++e) kept[e] = end_of(row + 8 * e) - at, low[e] = first_of(row + 8 * e) - at;
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        const int column = 8 * (i >> 2) + (i & 1), e = i >> 1 & 1;
+        if (column >= kept[e] || column < low[e]) x[i] = 0.0f;
+      }
+    };
+    __syncthreads();  // nobody reads what the unit before brought
+    if (begin < end) {
+      load_own_0(m0);
+      load_own_1(m0);
+      load_step();
+    }
+    fw_clear_all<16, 40>();
+    unsigned stage = 0;
+#pragma unroll 1
+    for (unsigned member = 0; member < 1u; ++member) {
+#pragma unroll 1
+      for (int block = begin; block < end; ++block) {
+        fw_cp_async_wait<0>();
+        __syncthreads();  // the step's rows are there, and those of the step before are multiplied
+        load_step();
+        if (block >= own_begin && block < own_end) {
+          const unsigned char* const other_0 = stages + stage * 5760;
+          const unsigned char* const other_1 = other_0 + 2816;
+          fw_clear_all<0, 16>();
+          fw_multiply_rows<fw_of_tf32, 0, 8, 5, 176>(
+            shared_bytes + warp * 2816 + fw_left_of_lane<176>(lane), other_0 + fw_right_of_lane<176>(lane));
+          fw_multiply_rows<fw_of_tf32, 8, 8, 5, 176>(
+            shared_bytes + 5632 + warp * 2816 + fw_left_of_lane<176>(lane), other_1 + fw_right_of_lane<176>(lane));
+          const bool is_cut = block >= plain_end || block < plain_begin;
+          const float* const rows_of = reinterpret_cast<const float*>(other_0 + 5632) + 2 * quad;
+          float x[8];
+          fw_take_all<0>(x);
+          float y[8];
+          fw_take_all<8>(y);
+#pragma unroll
+          for (int i = 0; i < 8; ++i) {
+            const fw_tanh_t capped = fw_tanh_and_slope(x[i] * of_cap);
+            x[i] = fw_fast_exp2(fmaf(capped.value, c, -rows_of[8 * (i >> 2) + (i & 1)]));
+            y[i] = capped.slope * fmaf(y[i], scale, -rows_of[16 + 8 * (i >> 2) + (i & 1)]);
+          }
+          if (is_cut) cut(x, block);
+#pragma unroll
+          for (int i = 0; i < 8; ++i) y[i] = x[i] * y[i];
+          if (is_cut) cut(y, block);
+          unsigned p[8];
+          fw_of_tf32::pack(x, p);
+          fw_multiply_columns<fw_of_tf32, 16, 20, 176>(p, other_1 + fw_of_tf32::columns_of_lane<176>(lane));
+          unsigned s[8];
+          fw_of_tf32::pack(y, s);
+          fw_multiply_columns<fw_of_tf32, 36, 20, 176>(s, other_0 + fw_of_tf32::columns_of_lane<176>(lane));
+        }
+        stage ^= 1;
+      }
+    }
+    {
+      constexpr float scaled[2] = {1.0f, 1.0f};
+      {
+        float y[20];
+        fw_take_all<16>(y);
+#pragma unroll
+        for (int i = 0; i < 20; ++i) {
+          const int row_of = row + 8 * (i >> 1 & 1), column = 8 * (i >> 2) + 2 * quad + (i & 1);
+          if (row_of < 90 && column < 36) p_t11_attention_backward[b * 9720ull + h * 3240ull + row_of * 36ull + column * 1ull] = y[i] * scaled[i >> 1 & 1];
+        }
+      }
+    }
+    {
+      constexpr float scaled[2] = {1.0f, 1.0f};
+      {
+        float y[20];
+        fw_take_all<36>(y);
+#pragma unroll
+        for (int i = 0; i < 20; ++i) {
+          const int row_of = row + 8 * (i >> 1 & 1), column = 8 * (i >> 2) + 2 * quad + (i & 1);
+          if (row_of < 90 && column < 36) p_t10_attention_backward[b * 9720ull + h * 3240ull + row_of * 36ull + column * 1ull] = y[i] * scaled[i >> 1 & 1];
+        }
+      }
+    }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(64, 6)
+fw_attention_backward_queries_3(const float* __restrict__ p_t0,
+  const float* __restrict__ p_t4,
+  const float* __restrict__ p_t1,
+  const float* __restrict__ p_t2,
+  const float t6,
+  const float t7,
+  float* __restrict__ p_t9_attention_backward,
+  float* __restrict__ partial0,
+  float* __restrict__ partial1) {
+  fw_wait_for_previous_launch();
+  FW_SHARED(shared_bytes);
+  FW_ACCUMULATORS_float(36);
+  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, quad = lane % 4;
+  unsigned char* const stages = shared_bytes + 11264;
+  const float scale = t6, cap = t7, of_cap = scale / cap, c = cap * 1.442695f;
+#pragma unroll 1
+  for (unsigned unit = blockIdx.x; unit < 9u; unit += gridDim.x) {
+    const unsigned head = unit % 3u;
+    const int m0 = (int(unit / 3u)) * 32;
+    const unsigned b = head / 3u, h = head % 3u;
+    constexpr int queries = 70, keys = 90;
+    [[maybe_unused]] const int rows = queries, others = keys;
+    const auto first_of = [&]([[maybe_unused]] int row) { return 0; };
+    const auto end_of = [&]([[maybe_unused]] int row) { return row < rows ? others : 0; };
+    const int last_row = min(m0 + 32, rows) - 1;
+    const int end = last_row < m0 ? 0 : (end_of(last_row) + 15) / 16;
+    const int begin = min(first_of(m0) / 16, end);
+    // the step that is brought next: of which head of others, where, to which stage
+    [[maybe_unused]] unsigned next_member = 0, next_stage = 0;
+    int next_block = begin;
+    const auto load_own_0 = [&](int first) {
+      fw_copy_rows<32, 144, 176, 16, 64>(shared_bytes, queries - first, [&](int row) {
+        return p_t0 + b * 7560ull + (h) * 2520ull + (first + row) * 36ull;
+      });
+    };
+    const auto load_own_1 = [&](int first) {
+      fw_copy_rows<32, 144, 176, 16, 64>(shared_bytes + 5632, queries - first, [&](int row) {
+        return p_t4 + b * 7560ull + (h) * 2520ull + (first + row) * 36ull;
+      });
+    };
+    const auto load_other_0 = [&](int first) {
+      fw_copy_rows<16, 144, 176, 16, 64>(stages + next_stage * 5760, keys - first, [&](int row) {
+        return p_t1 + b * 9720ull + (h / 1u) * 3240ull + (first + row) * 36ull;
+      });
+    };
+    const auto load_other_1 = [&](int first) {
+      fw_copy_rows<16, 144, 176, 16, 64>(stages + next_stage * 5760 + 2816, keys - first, [&](int row) {
+        return p_t2 + b * 9720ull + (h / 1u) * 3240ull + (first + row) * 36ull;
+      });
+    };
+    const auto load_step = [&] {
+      if (next_member < 1u) {
+        load_other_0(next_block * 16), load_other_1(next_block * 16);
+        if (++next_block == end) next_block = begin, ++next_member;
+        next_stage ^= 1;
+      }
+      fw_cp_async_commit();
+    };
+    const int first_row = m0 + int(warp) * 16, row = first_row + int(lane) / 4;
+    const int own_last = min(first_row + 16, rows) - 1;
+    // steps of which some rows keep some columns, and of which all keep all
+    const int own_begin = own_last < first_row ? end : max(first_of(first_row) / 16, begin);
+    const int own_end = own_last < first_row ? end : min((end_of(own_last) + 15) / 16, end);
+    const int plain_begin = (first_of(first_row + 15) + 15) / 16;
+    const int plain_end = first_row + 15 < rows ? end_of(first_row) / 16 : 0;
+    float statistic[2], delta[2];
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const unsigned long long place = (b * 3ull + h) * 96ull + min(row + 8 * e, 69);
+      statistic[e] = partial0[place], delta[e] = partial1[place];
+    }
+    // what a mask leaves out is 0, whatever it was
+    const auto cut = [&](float (&x)[8], int block) {
+      const int at = block * 16 + 2 * quad;
+      int kept[2], low[2];
+#pragma unroll
+      for (int e = 0; e < 2; ++e) kept[e] = end_of(row + 8 * e) - at, low[e] = first_of(row + 8 * e) - at;
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        const int column = 8 * (i >> 2) + (i & 1), e = i >> 1 & 1;
+        if (column >= kept[e] || column < low[e]) x[i] = 0.0f;
+      }
+    };
+    __syncthreads();  // nobody reads what the unit before brought
+    if (begin < end) {
+      load_own_0(m0);
+      load_own_1(m0);
+      load_step();
+    }
+    fw_clear_all<16, 20>();
+    unsigned stage = 0;
+#pragma unroll 1
+    for (unsigned member = 0; member < 1u; ++member) {
+#pragma unroll 1
+      for (int block = begin; block < end; ++block) {
+        fw_cp_async_wait<0>();
+        __syncthreads();  // the step's rows are there, and those of the step before are multiplied
+        load_step();
+        if (block >= own_begin && block < own_end) {
+          const unsigned char* const other_0 = stages + stage * 5760;
+          const unsigned char* const other_1 = other_0 + 2816;
+          fw_clear_all<0, 16>();
+          fw_multiply_rows<fw_of_tf32, 0, 8, 5, 176>(
+            shared_bytes + warp * 2816 + fw_left_of_lane<176>(lane), other_0 + fw_right_of_lane<176>(lane));
+          fw_multiply_rows<fw_of_tf32, 8, 8, 5, 176>(
+            shared_bytes + 5632 + warp * 2816 + fw_left_of_lane<176>(lane), other_1 + fw_right_of_lane<176>(lane));
+          const bool is_cut = block >= plain_end || block < plain_begin;
+          float x[8];
+          fw_take_all<0>(x);
+          float y[8];
+          fw_take_all<8>(y);
+#pragma unroll
+          for (int i = 0; i < 8; ++i) {
+            const fw_tanh_t capped = fw_tanh_and_slope(x[i] * of_cap);
+            x[i] = fw_fast_exp2(fmaf(capped.value, c, -statistic[i >> 1 & 1]));
+            y[i] = capped.slope * fmaf(y[i], scale, -delta[i >> 1 & 1]);
+          }
+          if (is_cut) cut(x, block);
+#pragma unroll
+          for (int i = 0; i < 8; ++i) y[i] = x[i] * y[i];
+          if (is_cut) cut(y, block);
+          unsigned s[8];
+          fw_of_tf32::pack(y, s);
+          fw_multiply_columns<fw_of_tf32, 16, 20, 176>(s, other_0 + fw_of_tf32::columns_of_lane<176>(lane));
+        }
+        stage ^= 1;
+      }
+    }
+    {
+      constexpr float scaled[2] = {1.0f, 1.0f};
+      {
+        float y[20];
+        fw_take_all<16>(y);
+#pragma unroll
+        for (int i = 0; i < 20; ++i) {
+          const int row_of = row + 8 * (i >> 1 & 1), column = 8 * (i >> 2) + 2 * quad + (i & 1);
+          if (row_of < 70 && column < 36) p_t9_attention_backward[b * 7560ull + h * 2520ull + row_of * 36ull + column * 1ull] = y[i] * scaled[i >> 1 & 1];
+        }
+      }
+    }
+  }
+}
