@@ -39,7 +39,7 @@ pub(super) fn spell(graph: &FinalizedGraph, function: &Function, used: &mut Used
         }
         Parameter::OwnRank { .. } => "const int own_rank".to_owned(),
         Parameter::AbsentRank => "unsigned* absent_rank".to_owned(),
-        Parameter::FirstHead(_) => "const unsigned first_head".to_owned(),
+        Parameter::FirstHead(_) => "const int first_head".to_owned(),
         Parameter::Workspace { .. } => {
             partials += 1;
             format!("float* __restrict__ partial{}", partials - 1)

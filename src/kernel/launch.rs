@@ -64,7 +64,7 @@ pub enum Parameter {
     },
     /// Pointer to a word of the plan's, in memory of the host, for one more than the rank of a GPU that did not send its statistics.
     AbsentRank,
-    /// A number that a launch is told, as `unsigned`: the first of the heads that it computes.
+    /// The first of the heads that a launch computes, as `int`.
     FirstHead(u32),
     /// A tensor map by value, made from the tensor's device pointer.
     TensorMap(TensorMap),

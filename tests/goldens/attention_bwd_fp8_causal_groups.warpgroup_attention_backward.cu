@@ -1,4 +1,4 @@
-// fusewright 0.1.0, engine config: warpgroup_attention_backward tile_m=64 tile_n=64 tile_k=48
+// fusewright 0.1.0, engine config: warpgroup_attention_backward tile_m=256 tile_n=64 tile_k=32 stored_gradients=1
 // t0 = input FP8_E4M3 [1, 4, 200, 128] stride [102400, 128, 512, 1]
 // t1 = input FP8_E4M3 [1, 2, 200, 128] stride [51200, 128, 256, 1]
 // t2 = input FP8_E4M3 [1, 2, 200, 128] stride [51200, 128, 256, 1]
@@ -192,10 +192,10 @@ fw_attention_rows_1(const fw_e4m3* __restrict__ p_t3,
   }
 }
 
-#define FW_SCORES "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7, acc8, acc9, acc10, acc11, acc12, acc13, acc14, acc15, acc16, acc17, acc18, acc19, acc20, acc21, acc22, acc23"
-#define FW_DIFFERENCES "acc24, acc25, acc26, acc27, acc28, acc29, acc30, acc31, acc32, acc33, acc34, acc35, acc36, acc37, acc38, acc39, acc40, acc41, acc42, acc43, acc44, acc45, acc46, acc47"
-#define FW_VALUE_SUMS "acc48, acc49, acc50, acc51, acc52, acc53, acc54, acc55, acc56, acc57, acc58, acc59, acc60, acc61, acc62, acc63, acc64, acc65, acc66, acc67, acc68, acc69, acc70, acc71, acc72, acc73, acc74, acc75, acc76, acc77, acc78, acc79, acc80, acc81, acc82, acc83, acc84, acc85, acc86, acc87, acc88, acc89, acc90, acc91, acc92, acc93, acc94, acc95, acc96, acc97, acc98, acc99, acc100, acc101, acc102, acc103, acc104, acc105, acc106, acc107, acc108, acc109, acc110, acc111"
-#define FW_SUMS "acc112, acc113, acc114, acc115, acc116, acc117, acc118, acc119, acc120, acc121, acc122, acc123, acc124, acc125, acc126, acc127, acc128, acc129, acc130, acc131, acc132, acc133, acc134, acc135, acc136, acc137, acc138, acc139, acc140, acc141, acc142, acc143, acc144, acc145, acc146, acc147, acc148, acc149, acc150, acc151, acc152, acc153, acc154, acc155, acc156, acc157, acc158, acc159, acc160, acc161, acc162, acc163, acc164, acc165, acc166, acc167, acc168, acc169, acc170, acc171, acc172, acc173, acc174, acc175"
+#define FW_SCORES "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7, acc8, acc9, acc10, acc11, acc12, acc13, acc14, acc15"
+#define FW_DIFFERENCES "acc16, acc17, acc18, acc19, acc20, acc21, acc22, acc23, acc24, acc25, acc26, acc27, acc28, acc29, acc30, acc31"
+#define FW_VALUE_SUMS "acc32, acc33, acc34, acc35, acc36, acc37, acc38, acc39, acc40, acc41, acc42, acc43, acc44, acc45, acc46, acc47, acc48, acc49, acc50, acc51, acc52, acc53, acc54, acc55, acc56, acc57, acc58, acc59, acc60, acc61, acc62, acc63, acc64, acc65, acc66, acc67, acc68, acc69, acc70, acc71, acc72, acc73, acc74, acc75, acc76, acc77, acc78, acc79, acc80, acc81, acc82, acc83, acc84, acc85, acc86, acc87, acc88, acc89, acc90, acc91, acc92, acc93, acc94, acc95"
+#define FW_SUMS "acc96, acc97, acc98, acc99, acc100, acc101, acc102, acc103, acc104, acc105, acc106, acc107, acc108, acc109, acc110, acc111, acc112, acc113, acc114, acc115, acc116, acc117, acc118, acc119, acc120, acc121, acc122, acc123, acc124, acc125, acc126, acc127, acc128, acc129, acc130, acc131, acc132, acc133, acc134, acc135, acc136, acc137, acc138, acc139, acc140, acc141, acc142, acc143, acc144, acc145, acc146, acc147, acc148, acc149, acc150, acc151, acc152, acc153, acc154, acc155, acc156, acc157, acc158, acc159"
 
 extern "C" __global__ void __launch_bounds__(256, 1)
 fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
@@ -217,13 +217,15 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
   fw_e4m3* __restrict__ p_t20_attention_backward,
   float* __restrict__ p_t24_attention_backward,
   float* __restrict__ p_t23_attention_backward,
+  float* __restrict__ p_t25_attention_backward,
   float* __restrict__ partial0,
-  float* __restrict__ partial1) {
+  float* __restrict__ partial1,
+  float* __restrict__ partial2) {
   FW_SHARED(shared_bytes);
-  FW_ACCUMULATORS_float(176);
+  FW_ACCUMULATORS_float(160);
   const unsigned shared = fw_uniform(fw_shared_address(shared_bytes));
   const unsigned warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
-  const unsigned full = shared + 132608, empty = full + 32;  // mbarriers for each stage
+  const unsigned full = shared + 99328, empty = full + 32;  // mbarriers for each stage
   const unsigned own_full = empty + 32, own_empty = own_full + 8;  // and for own rows
   if (threadIdx.x == 0) {
     fw_tma_prefetch(&map0);
@@ -256,8 +258,8 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
         const auto first_of = [&]([[maybe_unused]] int row) { return max(row, 0); };
         const auto end_of = [&]([[maybe_unused]] int row) { return row < rows ? others : 0; };
         const int last_row = min(m0 + 64, rows) - 1;
-        const int end = last_row < m0 ? 0 : (end_of(last_row) + 47) / 48;
-        const int begin = min(first_of(m0) / 48, end);
+        const int end = last_row < m0 ? 0 : ((end_of(last_row) + 127) / 128 * 128 + 31) / 32;
+        const int begin = min(first_of(m0) / 128 * 128 / 32, end);
         if (begin >= end) continue;
         fw_mbarrier_wait(own_empty, own_parity);
         own_parity ^= 1;
@@ -271,12 +273,12 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
 #pragma unroll 1
           for (int block = begin; block < end; ++block) {
             fw_mbarrier_wait(empty + 8 * stage, parity);
-            fw_mbarrier_expect(full + 8 * stage, 24576);
-            const unsigned tile = shared + 32768 + stage * 24576;
-            fw_tma_load(tile + 0, &map2, full + 8 * stage, 0, block * 48, h * 2u + member, b);
-            fw_tma_load(tile + 6144, &map2, full + 8 * stage, 64, block * 48, h * 2u + member, b);
-            fw_tma_load(tile + 12288, &map3, full + 8 * stage, 0, block * 48, h * 2u + member, b);
-            fw_tma_load(tile + 18432, &map3, full + 8 * stage, 64, block * 48, h * 2u + member, b);
+            fw_mbarrier_expect(full + 8 * stage, 16384);
+            const unsigned tile = shared + 32768 + stage * 16384;
+            fw_tma_load(tile + 0, &map2, full + 8 * stage, 0, block * 32, h * 2u + member, b);
+            fw_tma_load(tile + 4096, &map2, full + 8 * stage, 64, block * 32, h * 2u + member, b);
+            fw_tma_load(tile + 8192, &map3, full + 8 * stage, 0, block * 32, h * 2u + member, b);
+            fw_tma_load(tile + 12288, &map3, full + 8 * stage, 64, block * 32, h * 2u + member, b);
             if (++stage == 4) stage = 0, parity ^= 1;
           }
         }
@@ -293,22 +295,22 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
         const auto first_of = [&]([[maybe_unused]] int row) { return max(row, 0); };
         const auto end_of = [&]([[maybe_unused]] int row) { return row < rows ? others : 0; };
         const int last_row = min(m0 + 64, rows) - 1;
-        const int end = last_row < m0 ? 0 : (end_of(last_row) + 47) / 48;
-        const int begin = min(first_of(m0) / 48, end);
+        const int end = last_row < m0 ? 0 : ((end_of(last_row) + 127) / 128 * 128 + 31) / 32;
+        const int begin = min(first_of(m0) / 128 * 128 / 32, end);
         if (begin >= end) continue;
 #pragma unroll 1
         for (unsigned member = 0; member < 2u; ++member) {
-          const unsigned long long first = (b * 4ull + h * 2u + member) * 224ull + begin * 48 + lane;
+          const unsigned long long first = (b * 4ull + h * 2u + member) * 224ull + begin * 32 + lane;
           const float *statistic = partial0 + first, *delta = partial1 + first;
 #pragma unroll 1
           for (int block = begin; block < end; ++block) {
             fw_mbarrier_wait(empty + 8 * stage, parity);
-            float* const rows = reinterpret_cast<float*>(shared_bytes + 131072 + stage * 384) + lane;
+            float* const rows = reinterpret_cast<float*>(shared_bytes + 98304 + stage * 256) + lane;
 #pragma unroll
-            for (unsigned i = 0; i < 48u; i += 32) {
-              if (i + lane < 48u) rows[i] = statistic[i], rows[48 + i] = delta[i];
+            for (unsigned i = 0; i < 32u; i += 32) {
+              if (i + lane < 32u) rows[i] = statistic[i], rows[32 + i] = delta[i];
             }
-            statistic += 48, delta += 48;
+            statistic += 32, delta += 32;
             __syncwarp();
             if (lane == 0) fw_mbarrier_arrive(full + 8 * stage);
             if (++stage == 4) stage = 0, parity ^= 1;
@@ -336,27 +338,27 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
       const auto first_of = [&]([[maybe_unused]] int row) { return max(row, 0); };
       const auto end_of = [&]([[maybe_unused]] int row) { return row < rows ? others : 0; };
       const int last_row = min(m0 + 64, rows) - 1;
-      const int end = last_row < m0 ? 0 : (end_of(last_row) + 47) / 48;
-      const int begin = min(first_of(m0) / 48, end);
+      const int end = last_row < m0 ? 0 : ((end_of(last_row) + 127) / 128 * 128 + 31) / 32;
+      const int begin = min(first_of(m0) / 128 * 128 / 32, end);
       const int first_row = m0 + consumer * 64, row = first_row + warp % 4 * 16 + lane / 4;
       const int own_last = min(first_row + 64, rows) - 1;
       // steps of which some rows keep some columns, and of which all keep all
-      int own_begin = own_last < first_row ? end : max(first_of(first_row) / 48, begin);
-      int own_end = own_last < first_row ? end : min((end_of(own_last) + 47) / 48, end);
+      int own_begin = own_last < first_row ? end : max(first_of(first_row) / 128 * 128 / 32, begin);
+      int own_end = own_last < first_row ? end : min(((end_of(own_last) + 127) / 128 * 128 + 31) / 32, end);
       if (own_begin < own_end) {  // from head to head a stage is kept, and the next step needs another one: the others are as many as may be left out
         own_begin = min(own_begin, begin + max(2 - (end - own_end), 0));
         own_end = max(own_end, end - max(2 - (own_begin - begin), 0));
       }
-      const int plain_begin = (first_of(first_row + 63) + 47) / 48;
-      const int plain_end = first_row + 63 < rows ? end_of(first_row) / 48 : 0;
+      const int plain_begin = (first_of(first_row + 63) + 31) / 32;
+      const int plain_end = first_row + 63 < rows ? end_of(first_row) / 32 : 0;
       // what a mask leaves out is 0, whatever it was
-      const auto cut = [&](float (&x)[24], int block) {
-        const int at = block * 48 + 2 * quad;
+      const auto cut = [&](float (&x)[16], int block) {
+        const int at = block * 32 + 2 * quad;
         int kept[2], low[2];
 #pragma unroll
         for (int e = 0; e < 2; ++e) kept[e] = end_of(row + 8 * e) - at, low[e] = first_of(row + 8 * e) - at;
 #pragma unroll
-        for (int i = 0; i < 24; ++i) {
+        for (int i = 0; i < 16; ++i) {
           const int column = 8 * (i >> 2) + (i & 1), e = i >> 1 & 1;
           if (column >= kept[e] || column < low[e]) x[i] = 0.0f;
         }
@@ -364,8 +366,9 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
       const auto release = [&](unsigned stage) {
         if (lane == 0) fw_mbarrier_arrive(empty + 8 * stage);
       };
-      unsigned p[12] = {};
-      unsigned s[12] = {};
+      unsigned* const gradients_of_keys = reinterpret_cast<unsigned*>(partial2) + (head * 8ull + m0 / 64 + consumer) * 8192ull + warp % 4 * 64 + lane;
+      unsigned p[8] = {};
+      unsigned s[8] = {};
       const auto advance = [&] {
         if (++stage == 4) stage = 0, parity ^= 1;
       };
@@ -379,6 +382,7 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
         }
       };
       const int own = max(own_end - own_begin, 0), steps = own * 2;
+      float largest_y = 0.0f;
       unsigned before = 0;  // the stage of the step before, whose rows are multiplied by what its scores became
       if (begin < end) {
         fw_mbarrier_wait(own_full, own_parity);
@@ -386,47 +390,52 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
         if (own == 0) skip((end - begin) * 2);
       }
       int block = own_begin;
+      unsigned member = 0;
       if (steps > 0) {
         skip(own_begin - begin);
         fw_mbarrier_wait(full + 8 * stage, parity);
-        const unsigned tile = shared + 32768 + stage * 24576;
+        const unsigned tile = shared + 32768 + stage * 16384;
         FW_PRODUCTS(own_0, fw_matrix_descriptor<128>(tile, 0, 1024), false,
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 0, 0, "p", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 2, 2, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 4, 4, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 6, 6, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 512, 384, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 514, 386, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 516, 388, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 518, 390, "1", ", 1, 1, 0, 0"));
-        FW_PRODUCTS(own_1, fw_matrix_descriptor<128>(tile + 12288, 0, 1024), false,
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 0, 0, "p", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 2, 2, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 4, 4, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 6, 6, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 512, 384, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 514, 386, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 516, 388, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 518, 390, "1", ", 1, 1, 0, 0"));
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_SCORES, 0, 0, "p", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_SCORES, 2, 2, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_SCORES, 4, 4, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_SCORES, 6, 6, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_SCORES, 512, 256, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_SCORES, 514, 258, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_SCORES, 516, 260, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_SCORES, 518, 262, "1", ", 1, 1, 0, 0"));
+        FW_PRODUCTS(own_1, fw_matrix_descriptor<128>(tile + 8192, 0, 1024), false,
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_DIFFERENCES, 0, 0, "p", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_DIFFERENCES, 2, 2, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_DIFFERENCES, 4, 4, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_DIFFERENCES, 6, 6, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_DIFFERENCES, 512, 256, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_DIFFERENCES, 514, 258, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_DIFFERENCES, 516, 260, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_DIFFERENCES, 518, 262, "1", ", 1, 1, 0, 0"));
         fw_wgmma_wait<1>();
         const bool is_cut = block >= plain_end || block < plain_begin;
-        const float* const rows_of = reinterpret_cast<const float*>(shared_bytes + 131072 + stage * 384) + 2 * quad;
-        float x[24];
+        const float* const rows_of = reinterpret_cast<const float*>(shared_bytes + 98304 + stage * 256) + 2 * quad;
+        float x[16];
         fw_take_all<0>(x);
 #pragma unroll
-        for (int i = 0; i < 24; ++i) x[i] = fw_fast_exp2(fmaf(x[i], c, -rows_of[8 * (i >> 2) + (i & 1)]));
+        for (int i = 0; i < 16; ++i) x[i] = fw_fast_exp2(fmaf(x[i], c, -rows_of[8 * (i >> 2) + (i & 1)]));
         if (is_cut) cut(x, block);
         fw_wgmma_wait<0>();
-        float y[24];
-        fw_take_all<24>(y);
+        float y[16];
+        fw_take_all<16>(y);
 #pragma unroll
-        for (int i = 0; i < 24; ++i) y[i] = x[i] * fmaf(y[i], of_differences, -rows_of[48 + 8 * (i >> 2) + (i & 1)]);
+        for (int i = 0; i < 16; ++i) y[i] = x[i] * fmaf(y[i], of_differences, -rows_of[32 + 8 * (i >> 2) + (i & 1)]);
         if (is_cut) cut(y, block);
+#pragma unroll
+        for (int i = 0; i < 16; ++i) largest_y = fw_max_nan(largest_y, fabsf(y[i]));
         fw_wgmma_wait<0>();
 #pragma unroll
-        for (int i = 0; i < 12; ++i) p[i] = fw_clamp_f16x2(fw_pack_f16x2(x[2 * i] * of_probabilities, x[2 * i + 1] * of_probabilities), 0x5f005f00u);
+        for (int i = 0; i < 8; ++i) p[i] = fw_clamp_f16x2(fw_pack_f16x2(x[2 * i] * of_probabilities, x[2 * i + 1] * of_probabilities), 0x5f005f00u);
 #pragma unroll
-        for (int i = 0; i < 12; ++i) s[i] = fw_clamp_f16x2(fw_pack_f16x2(y[2 * i] * of_gradients, y[2 * i + 1] * of_gradients), 0x5f005f00u);
+        for (int i = 0; i < 8; ++i) s[i] = fw_clamp_f16x2(fw_pack_f16x2(y[2 * i] * of_gradients, y[2 * i + 1] * of_gradients), 0x5f005f00u);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) __stcs(gradients_of_keys + member * 32768ull + block * 1024ull + (i / 2 * 256 + i % 2 * 32), s[i]);
         before = stage;
         advance();
       }
@@ -436,75 +445,77 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
         if (++block == own_end) {  // of the next head
           skip(end - own_end + own_begin - begin);
           block = own_begin;
+          ++member;
         }
         fw_mbarrier_wait(full + 8 * stage, parity);
-        const unsigned tile = shared + 32768 + stage * 24576;
+        const unsigned tile = shared + 32768 + stage * 16384;
         FW_PRODUCTS(own_0, fw_matrix_descriptor<128>(tile, 0, 1024), false,
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 0, 0, "p", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 2, 2, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 4, 4, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 6, 6, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 512, 384, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 514, 386, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 516, 388, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 518, 390, "1", ", 1, 1, 0, 0"));
-        FW_PRODUCTS(own_1, fw_matrix_descriptor<128>(tile + 12288, 0, 1024), false,
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 0, 0, "p", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 2, 2, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 4, 4, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 6, 6, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 512, 384, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 514, 386, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 516, 388, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 518, 390, "1", ", 1, 1, 0, 0"));
-        const unsigned tile_before = shared + 32768 + before * 24576;
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before + 12288, 6144, 1024), adds,
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_SCORES, 0, 0, "p", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_SCORES, 2, 2, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_SCORES, 4, 4, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_SCORES, 6, 6, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_SCORES, 512, 256, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_SCORES, 514, 258, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_SCORES, 516, 260, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_SCORES, 518, 262, "1", ", 1, 1, 0, 0"));
+        FW_PRODUCTS(own_1, fw_matrix_descriptor<128>(tile + 8192, 0, 1024), false,
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_DIFFERENCES, 0, 0, "p", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_DIFFERENCES, 2, 2, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_DIFFERENCES, 4, 4, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_DIFFERENCES, 6, 6, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_DIFFERENCES, 512, 256, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_DIFFERENCES, 514, 258, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_DIFFERENCES, 516, 260, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n32k16.f32.f16.f16", FW_DIFFERENCES, 518, 262, "1", ", 1, 1, 0, 0"));
+        const unsigned tile_before = shared + 32768 + before * 16384;
+        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before + 8192, 4096, 1024), adds,
           FW_PRODUCT_OF("m64n128k16.f32.f16.f16", 2, 3, 4, 5, FW_VALUE_SUMS, 0, "p", ", 1, 1, 1")
-          FW_PRODUCT_OF("m64n128k16.f32.f16.f16", 6, 7, 8, 9, FW_VALUE_SUMS, 128, "1", ", 1, 1, 1")
-          FW_PRODUCT_OF("m64n128k16.f32.f16.f16", 10, 11, 12, 13, FW_VALUE_SUMS, 256, "1", ", 1, 1, 1"), FW_WORD(p[0]), FW_WORD(p[1]), FW_WORD(p[2]), FW_WORD(p[3]), FW_WORD(p[4]), FW_WORD(p[5]), FW_WORD(p[6]), FW_WORD(p[7]), FW_WORD(p[8]), FW_WORD(p[9]), FW_WORD(p[10]), FW_WORD(p[11]));
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 6144, 1024), adds,
+          FW_PRODUCT_OF("m64n128k16.f32.f16.f16", 6, 7, 8, 9, FW_VALUE_SUMS, 128, "1", ", 1, 1, 1"), FW_WORD(p[0]), FW_WORD(p[1]), FW_WORD(p[2]), FW_WORD(p[3]), FW_WORD(p[4]), FW_WORD(p[5]), FW_WORD(p[6]), FW_WORD(p[7]));
+        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 4096, 1024), adds,
           FW_PRODUCT_OF("m64n128k16.f32.f16.f16", 2, 3, 4, 5, FW_SUMS, 0, "p", ", 1, 1, 1")
-          FW_PRODUCT_OF("m64n128k16.f32.f16.f16", 6, 7, 8, 9, FW_SUMS, 128, "1", ", 1, 1, 1")
-          FW_PRODUCT_OF("m64n128k16.f32.f16.f16", 10, 11, 12, 13, FW_SUMS, 256, "1", ", 1, 1, 1"), FW_WORD(s[0]), FW_WORD(s[1]), FW_WORD(s[2]), FW_WORD(s[3]), FW_WORD(s[4]), FW_WORD(s[5]), FW_WORD(s[6]), FW_WORD(s[7]), FW_WORD(s[8]), FW_WORD(s[9]), FW_WORD(s[10]), FW_WORD(s[11]));
+          FW_PRODUCT_OF("m64n128k16.f32.f16.f16", 6, 7, 8, 9, FW_SUMS, 128, "1", ", 1, 1, 1"), FW_WORD(s[0]), FW_WORD(s[1]), FW_WORD(s[2]), FW_WORD(s[3]), FW_WORD(s[4]), FW_WORD(s[5]), FW_WORD(s[6]), FW_WORD(s[7]));
         fw_wgmma_wait<3>();
         const bool is_cut = block >= plain_end || block < plain_begin;
-        const float* const rows_of = reinterpret_cast<const float*>(shared_bytes + 131072 + stage * 384) + 2 * quad;
-        float x[24];
+        const float* const rows_of = reinterpret_cast<const float*>(shared_bytes + 98304 + stage * 256) + 2 * quad;
+        float x[16];
         fw_take_all<0>(x);
 #pragma unroll
-        for (int i = 0; i < 24; ++i) x[i] = fw_fast_exp2(fmaf(x[i], c, -rows_of[8 * (i >> 2) + (i & 1)]));
+        for (int i = 0; i < 16; ++i) x[i] = fw_fast_exp2(fmaf(x[i], c, -rows_of[8 * (i >> 2) + (i & 1)]));
         if (is_cut) cut(x, block);
         fw_wgmma_wait<2>();
-        float y[24];
-        fw_take_all<24>(y);
+        float y[16];
+        fw_take_all<16>(y);
 #pragma unroll
-        for (int i = 0; i < 24; ++i) y[i] = x[i] * fmaf(y[i], of_differences, -rows_of[48 + 8 * (i >> 2) + (i & 1)]);
+        for (int i = 0; i < 16; ++i) y[i] = x[i] * fmaf(y[i], of_differences, -rows_of[32 + 8 * (i >> 2) + (i & 1)]);
         if (is_cut) cut(y, block);
+#pragma unroll
+        for (int i = 0; i < 16; ++i) largest_y = fw_max_nan(largest_y, fabsf(y[i]));
         fw_wgmma_wait<0>();
         release(before);
 #pragma unroll
-        for (int i = 0; i < 12; ++i) p[i] = fw_clamp_f16x2(fw_pack_f16x2(x[2 * i] * of_probabilities, x[2 * i + 1] * of_probabilities), 0x5f005f00u);
+        for (int i = 0; i < 8; ++i) p[i] = fw_clamp_f16x2(fw_pack_f16x2(x[2 * i] * of_probabilities, x[2 * i + 1] * of_probabilities), 0x5f005f00u);
 #pragma unroll
-        for (int i = 0; i < 12; ++i) s[i] = fw_clamp_f16x2(fw_pack_f16x2(y[2 * i] * of_gradients, y[2 * i + 1] * of_gradients), 0x5f005f00u);
+        for (int i = 0; i < 8; ++i) s[i] = fw_clamp_f16x2(fw_pack_f16x2(y[2 * i] * of_gradients, y[2 * i + 1] * of_gradients), 0x5f005f00u);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) __stcs(gradients_of_keys + member * 32768ull + block * 1024ull + (i / 2 * 256 + i % 2 * 32), s[i]);
         before = stage;
         advance();
         adds = true;
       }
       if (steps > 0) {
-        const unsigned tile_before = shared + 32768 + before * 24576;
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before + 12288, 6144, 1024), adds,
+        const unsigned tile_before = shared + 32768 + before * 16384;
+        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before + 8192, 4096, 1024), adds,
           FW_PRODUCT_OF("m64n128k16.f32.f16.f16", 2, 3, 4, 5, FW_VALUE_SUMS, 0, "p", ", 1, 1, 1")
-          FW_PRODUCT_OF("m64n128k16.f32.f16.f16", 6, 7, 8, 9, FW_VALUE_SUMS, 128, "1", ", 1, 1, 1")
-          FW_PRODUCT_OF("m64n128k16.f32.f16.f16", 10, 11, 12, 13, FW_VALUE_SUMS, 256, "1", ", 1, 1, 1"), FW_WORD(p[0]), FW_WORD(p[1]), FW_WORD(p[2]), FW_WORD(p[3]), FW_WORD(p[4]), FW_WORD(p[5]), FW_WORD(p[6]), FW_WORD(p[7]), FW_WORD(p[8]), FW_WORD(p[9]), FW_WORD(p[10]), FW_WORD(p[11]));
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 6144, 1024), adds,
+          FW_PRODUCT_OF("m64n128k16.f32.f16.f16", 6, 7, 8, 9, FW_VALUE_SUMS, 128, "1", ", 1, 1, 1"), FW_WORD(p[0]), FW_WORD(p[1]), FW_WORD(p[2]), FW_WORD(p[3]), FW_WORD(p[4]), FW_WORD(p[5]), FW_WORD(p[6]), FW_WORD(p[7]));
+        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 4096, 1024), adds,
           FW_PRODUCT_OF("m64n128k16.f32.f16.f16", 2, 3, 4, 5, FW_SUMS, 0, "p", ", 1, 1, 1")
-          FW_PRODUCT_OF("m64n128k16.f32.f16.f16", 6, 7, 8, 9, FW_SUMS, 128, "1", ", 1, 1, 1")
-          FW_PRODUCT_OF("m64n128k16.f32.f16.f16", 10, 11, 12, 13, FW_SUMS, 256, "1", ", 1, 1, 1"), FW_WORD(s[0]), FW_WORD(s[1]), FW_WORD(s[2]), FW_WORD(s[3]), FW_WORD(s[4]), FW_WORD(s[5]), FW_WORD(s[6]), FW_WORD(s[7]), FW_WORD(s[8]), FW_WORD(s[9]), FW_WORD(s[10]), FW_WORD(s[11]));
+          FW_PRODUCT_OF("m64n128k16.f32.f16.f16", 6, 7, 8, 9, FW_SUMS, 128, "1", ", 1, 1, 1"), FW_WORD(s[0]), FW_WORD(s[1]), FW_WORD(s[2]), FW_WORD(s[3]), FW_WORD(s[4]), FW_WORD(s[5]), FW_WORD(s[6]), FW_WORD(s[7]));
         fw_wgmma_wait<0>();
         release(before);
         skip(end - own_end);
       }
       if (begin < end && lane == 0) fw_mbarrier_arrive(own_empty);
+      fw_keep_largest(p_t25_attention_backward, largest_y, lane);
       {
         const float scaled[2] = {t12 * t11, t12 * t11};
         const float of_stored = t18;
@@ -512,7 +523,7 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
         {
           float y[32] = {};
           if (steps > 0) {
-            fw_take_all<48>(y);
+            fw_take_all<32>(y);
           }
 #pragma unroll
           for (int i = 0; i < 32; ++i) {
@@ -539,7 +550,7 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
         {
           float y[32] = {};
           if (steps > 0) {
-            fw_take_all<80>(y);
+            fw_take_all<64>(y);
           }
 #pragma unroll
           for (int i = 0; i < 32; ++i) {
@@ -572,7 +583,7 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
         {
           float y[32] = {};
           if (steps > 0) {
-            fw_take_all<112>(y);
+            fw_take_all<96>(y);
           }
 #pragma unroll
           for (int i = 0; i < 32; ++i) {
@@ -599,7 +610,7 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
         {
           float y[32] = {};
           if (steps > 0) {
-            fw_take_all<144>(y);
+            fw_take_all<128>(y);
           }
 #pragma unroll
           for (int i = 0; i < 32; ++i) {
@@ -629,15 +640,12 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
   }
 }
 
-#define FW_SCORES "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7, acc8, acc9, acc10, acc11, acc12, acc13, acc14, acc15, acc16, acc17, acc18, acc19, acc20, acc21, acc22, acc23"
-#define FW_DIFFERENCES "acc24, acc25, acc26, acc27, acc28, acc29, acc30, acc31, acc32, acc33, acc34, acc35, acc36, acc37, acc38, acc39, acc40, acc41, acc42, acc43, acc44, acc45, acc46, acc47"
-#define FW_SUMS "acc48, acc49, acc50, acc51, acc52, acc53, acc54, acc55, acc56, acc57, acc58, acc59, acc60, acc61, acc62, acc63, acc64, acc65, acc66, acc67, acc68, acc69, acc70, acc71, acc72, acc73, acc74, acc75, acc76, acc77, acc78, acc79, acc80, acc81, acc82, acc83, acc84, acc85, acc86, acc87, acc88, acc89, acc90, acc91, acc92, acc93, acc94, acc95, acc96, acc97, acc98, acc99, acc100, acc101, acc102, acc103, acc104, acc105, acc106, acc107, acc108, acc109, acc110, acc111"
+#define FW_PART_0 "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7, acc8, acc9, acc10, acc11, acc12, acc13, acc14, acc15, acc16, acc17, acc18, acc19, acc20, acc21, acc22, acc23, acc24, acc25, acc26, acc27, acc28, acc29, acc30, acc31, acc32, acc33, acc34, acc35, acc36, acc37, acc38, acc39, acc40, acc41, acc42, acc43, acc44, acc45, acc46, acc47, acc48, acc49, acc50, acc51, acc52, acc53, acc54, acc55, acc56, acc57, acc58, acc59, acc60, acc61, acc62, acc63"
+#define FW_PART_1 "acc64, acc65, acc66, acc67, acc68, acc69, acc70, acc71, acc72, acc73, acc74, acc75, acc76, acc77, acc78, acc79, acc80, acc81, acc82, acc83, acc84, acc85, acc86, acc87, acc88, acc89, acc90, acc91, acc92, acc93, acc94, acc95, acc96, acc97, acc98, acc99, acc100, acc101, acc102, acc103, acc104, acc105, acc106, acc107, acc108, acc109, acc110, acc111, acc112, acc113, acc114, acc115, acc116, acc117, acc118, acc119, acc120, acc121, acc122, acc123, acc124, acc125, acc126, acc127"
 
-extern "C" __global__ void __launch_bounds__(256, 1)
-fw_attention_backward_queries_3(const __grid_constant__ fw_tensor_map map0,
+extern "C" __global__ void __launch_bounds__(384, 1)
+fw_attention_queries_3(const __grid_constant__ fw_tensor_map map0,
   const __grid_constant__ fw_tensor_map map1,
-  const __grid_constant__ fw_tensor_map map2,
-  const __grid_constant__ fw_tensor_map map3,
   const float t6,
   const float t7,
   const float t8,
@@ -648,28 +656,20 @@ fw_attention_backward_queries_3(const __grid_constant__ fw_tensor_map map0,
   const float t13,
   const float t16,
   fw_e4m3* __restrict__ p_t19_attention_backward,
-  float* __restrict__ p_t22_attention_backward,
-  float* __restrict__ p_t25_attention_backward,
-  float* __restrict__ partial0,
-  float* __restrict__ partial1) {
+  float* __restrict__ p_t22_attention_backward) {
   FW_SHARED(shared_bytes);
-  FW_ACCUMULATORS_float(112);
+  FW_ACCUMULATORS_float(128);
   const unsigned shared = fw_uniform(fw_shared_address(shared_bytes));
   const unsigned warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
-  const unsigned full = shared + 132608, empty = full + 32;  // mbarriers for each stage
-  const unsigned own_full = empty + 32, own_empty = own_full + 8;  // and for own rows
+  const unsigned full = shared + 196608, empty = full + 32;  // mbarriers for each stage
   if (threadIdx.x == 0) {
     fw_tma_prefetch(&map0);
     fw_tma_prefetch(&map1);
-    fw_tma_prefetch(&map2);
-    fw_tma_prefetch(&map3);
 #pragma unroll 1
     for (unsigned stage = 0; stage < 4; ++stage) {
       fw_mbarrier_init(full + 8 * stage, 1);
-      fw_mbarrier_init(empty + 8 * stage, 4);  // warps that multiply what is in it
+      fw_mbarrier_init(empty + 8 * stage, 8);  // warps that multiply what is in it
     }
-    fw_mbarrier_init(own_full, 1);
-    fw_mbarrier_init(own_empty, 4);
     fw_mbarrier_init_fence();
   }
   __syncthreads();
@@ -678,93 +678,56 @@ fw_attention_backward_queries_3(const __grid_constant__ fw_tensor_map map0,
   if (warp < 4) {
     fw_decrease_registers<40>();
     if (warp == 0 && fw_elect()) {
-      unsigned stage = 0, parity = 1, own_parity = 1;
+      unsigned stage = 0, parity = 1;
 #pragma unroll 1
-      for (unsigned unit = blockIdx.x, turn = 0; unit < 16u; ++turn, unit = turn * gridDim.x + (turn % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x)) {
+      for (unsigned unit = blockIdx.x, turn = 0; unit < 4u; ++turn, unit = turn * gridDim.x + (turn % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x)) {
         const unsigned head = unit % 4u;
-        const int m0 = (3 - int(unit / 4u)) * 64;
+        const int m0 = (0 - int(unit / 4u)) * 256;
         const unsigned b = head / 4u, h = head % 4u;
         constexpr int queries = 200, keys = 200;
         [[maybe_unused]] const int rows = queries, others = keys;
         const auto first_of = [&]([[maybe_unused]] int row) { return 0; };
         const auto end_of = [&]([[maybe_unused]] int row) { return min(row < rows ? others : 0, max(row + 1, 0)); };
-        const int last_row = min(m0 + 64, rows) - 1;
-        const int end = last_row < m0 ? 0 : (end_of(last_row) + 47) / 48;
-        const int begin = min(first_of(m0) / 48, end);
-        if (begin >= end) continue;
-        fw_mbarrier_wait(own_empty, own_parity);
-        own_parity ^= 1;
-        fw_mbarrier_expect(own_full, 32768);
-        fw_tma_load(shared + 0, &map0, own_full, 0, m0, h, b);
-        fw_tma_load(shared + 8192, &map0, own_full, 64, m0, h, b);
-        fw_tma_load(shared + 16384, &map1, own_full, 0, m0, h, b);
-        fw_tma_load(shared + 24576, &map1, own_full, 64, m0, h, b);
+        const int last_row = min(m0 + 256, rows) - 1;
+        const int end = last_row < m0 ? 0 : (end_of(last_row) + 63) / 64;
+        const int begin = min(first_of(m0) / 64, end);
+        const unsigned first_chunk = head * 128u + m0 / 8;
 #pragma unroll 1
-        for (unsigned member = 0; member < 1u; ++member) {
-#pragma unroll 1
-          for (int block = begin; block < end; ++block) {
-            fw_mbarrier_wait(empty + 8 * stage, parity);
-            fw_mbarrier_expect(full + 8 * stage, 24576);
-            const unsigned tile = shared + 32768 + stage * 24576;
-            fw_tma_load(tile + 0, &map2, full + 8 * stage, 0, block * 48, h / 2u, b);
-            fw_tma_load(tile + 6144, &map2, full + 8 * stage, 64, block * 48, h / 2u, b);
-            fw_tma_load(tile + 12288, &map3, full + 8 * stage, 0, block * 48, h / 2u, b);
-            fw_tma_load(tile + 18432, &map3, full + 8 * stage, 64, block * 48, h / 2u, b);
-            if (++stage == 4) stage = 0, parity ^= 1;
-          }
+        for (int block = begin; block < end; ++block) {
+          fw_mbarrier_wait(empty + 8 * stage, parity);
+          fw_mbarrier_expect(full + 8 * stage, 49152);
+          const unsigned tile = shared + stage * 49152;
+          fw_tma_load(tile, &map0, full + 8 * stage, 0, (first_chunk + block * 32u) * 8);
+          fw_tma_load(tile + 32768, &map1, full + 8 * stage, 0, block * 64, h / 2u, b);
+          fw_tma_load(tile + 40960, &map1, full + 8 * stage, 64, block * 64, h / 2u, b);
+          if (++stage == 4) stage = 0, parity ^= 1;
         }
       }
     }
   } else {
-    fw_increase_registers<240>();
+    fw_increase_registers<232>();
     const unsigned consumer = warp / 4 - 1, quad = lane % 4;
-    const unsigned long long own_0 = fw_matrix_descriptor<128>(shared + consumer * 8192, 0, 1024);
-    const unsigned long long own_1 = fw_matrix_descriptor<128>(shared + 16384 + consumer * 8192, 0, 1024);
-    const float scale = t6, c = scale * 1.442695f * t7 * t8;
-    const float of_differences = scale * t11 * t9;
-    const float of_gradients = t15;
-    unsigned stage = 0, parity = 0, own_parity = 0;
+    unsigned stage = 0, parity = 0;
 #pragma unroll 1
-    for (unsigned unit = blockIdx.x, turn = 0; unit < 16u; ++turn, unit = turn * gridDim.x + (turn % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x)) {
+    for (unsigned unit = blockIdx.x, turn = 0; unit < 4u; ++turn, unit = turn * gridDim.x + (turn % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x)) {
       const unsigned head = unit % 4u;
-      const int m0 = (3 - int(unit / 4u)) * 64;
+      const int m0 = (0 - int(unit / 4u)) * 256;
       const unsigned b = head / 4u, h = head % 4u;
       constexpr int queries = 200, keys = 200;
       [[maybe_unused]] const int rows = queries, others = keys;
       const auto first_of = [&]([[maybe_unused]] int row) { return 0; };
       const auto end_of = [&]([[maybe_unused]] int row) { return min(row < rows ? others : 0, max(row + 1, 0)); };
-      const int last_row = min(m0 + 64, rows) - 1;
-      const int end = last_row < m0 ? 0 : (end_of(last_row) + 47) / 48;
-      const int begin = min(first_of(m0) / 48, end);
-      const int first_row = m0 + consumer * 64, row = first_row + warp % 4 * 16 + lane / 4;
-      const int own_last = min(first_row + 64, rows) - 1;
-      // steps of which some rows keep some columns, and of which all keep all
-      const int own_begin = own_last < first_row ? end : max(first_of(first_row) / 48, begin);
-      const int own_end = own_last < first_row ? end : min((end_of(own_last) + 47) / 48, end);
-      const int plain_begin = (first_of(first_row + 63) + 47) / 48;
-      const int plain_end = first_row + 63 < rows ? end_of(first_row) / 48 : 0;
-      float statistic[2], delta[2];
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const unsigned long long place = (b * 4ull + h) * 224ull + min(row + 8 * e, 199);
-        statistic[e] = partial0[place], delta[e] = partial1[place];
-      }
-      // what a mask leaves out is 0, whatever it was
-      const auto cut = [&](float (&x)[24], int block) {
-        const int at = block * 48 + 2 * quad;
-        int kept[2], low[2];
-#pragma unroll
-        for (int e = 0; e < 2; ++e) kept[e] = end_of(row + 8 * e) - at, low[e] = first_of(row + 8 * e) - at;
-#pragma unroll
-        for (int i = 0; i < 24; ++i) {
-          const int column = 8 * (i >> 2) + (i & 1), e = i >> 1 & 1;
-          if (column >= kept[e] || column < low[e]) x[i] = 0.0f;
-        }
-      };
+      const int last_row = min(m0 + 256, rows) - 1;
+      const int end = last_row < m0 ? 0 : (end_of(last_row) + 63) / 64;
+      const int begin = min(first_of(m0) / 64, end);
+      const int first_row = m0 + consumer * 128, own_last = min(first_row + 128, rows) - 1;
+      // steps of which some rows keep some columns: the others' chunks may hold anything
+      const int own_begin = own_last < first_row ? end : max(first_of(first_row) / 64, begin);
+      const int own_end = own_last < first_row ? end : min((end_of(own_last) + 63) / 64, end);
+      const int steps = max(own_end - own_begin, 0);
       const auto release = [&](unsigned stage) {
         if (lane == 0) fw_mbarrier_arrive(empty + 8 * stage);
       };
-      unsigned s[12] = {};
       const auto advance = [&] {
         if (++stage == 4) stage = 0, parity ^= 1;
       };
@@ -777,133 +740,42 @@ fw_attention_backward_queries_3(const __grid_constant__ fw_tensor_map map0,
           advance();
         }
       };
-      const int own = max(own_end - own_begin, 0), steps = own * 1;
-      float largest_y = 0.0f;
-      unsigned before = 0;  // the stage of the step before, whose rows are multiplied by what its scores became
-      if (begin < end) {
-        fw_mbarrier_wait(own_full, own_parity);
-        own_parity ^= 1;
-        if (own == 0) skip((end - begin) * 1);
-      }
-      int block = own_begin;
-      if (steps > 0) {
-        skip(own_begin - begin);
-        fw_mbarrier_wait(full + 8 * stage, parity);
-        const unsigned tile = shared + 32768 + stage * 24576;
-        FW_PRODUCTS(own_0, fw_matrix_descriptor<128>(tile, 0, 1024), false,
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 0, 0, "p", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 2, 2, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 4, 4, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 6, 6, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 512, 384, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 514, 386, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 516, 388, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 518, 390, "1", ", 1, 1, 0, 0"));
-        FW_PRODUCTS(own_1, fw_matrix_descriptor<128>(tile + 12288, 0, 1024), false,
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 0, 0, "p", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 2, 2, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 4, 4, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 6, 6, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 512, 384, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 514, 386, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 516, 388, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 518, 390, "1", ", 1, 1, 0, 0"));
-        fw_wgmma_wait<1>();
-        const bool is_cut = block >= plain_end || block < plain_begin;
-        float x[24];
-        fw_take_all<0>(x);
-#pragma unroll
-        for (int i = 0; i < 24; ++i) x[i] = fw_fast_exp2(fmaf(x[i], c, -statistic[i >> 1 & 1]));
-        if (is_cut) cut(x, block);
-        fw_wgmma_wait<0>();
-        float y[24];
-        fw_take_all<24>(y);
-#pragma unroll
-        for (int i = 0; i < 24; ++i) y[i] = x[i] * fmaf(y[i], of_differences, -delta[i >> 1 & 1]);
-        if (is_cut) cut(y, block);
-#pragma unroll
-        for (int i = 0; i < 24; ++i) largest_y = fw_max_nan(largest_y, fabsf(y[i]));
-        fw_wgmma_wait<0>();
-#pragma unroll
-        for (int i = 0; i < 12; ++i) s[i] = fw_clamp_f16x2(fw_pack_f16x2(y[2 * i] * of_gradients, y[2 * i + 1] * of_gradients), 0x5f005f00u);
-        before = stage;
-        advance();
-      }
-      bool adds = false;  // whether there are sums of a step before
+      skip(steps > 0 ? own_begin - begin : max(end - begin, 0));
+      unsigned before = 0;  // the stage of the step before
 #pragma unroll 1
-      for (int left = steps; --left > 0;) {
-        if (++block == own_end) {  // of the next head
-          skip(end - own_end + own_begin - begin);
-          block = own_begin;
-        }
+      for (int block = own_begin; block < own_end; ++block) {
         fw_mbarrier_wait(full + 8 * stage, parity);
-        const unsigned tile = shared + 32768 + stage * 24576;
-        FW_PRODUCTS(own_0, fw_matrix_descriptor<128>(tile, 0, 1024), false,
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 0, 0, "p", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 2, 2, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 4, 4, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 6, 6, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 512, 384, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 514, 386, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 516, 388, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 518, 390, "1", ", 1, 1, 0, 0"));
-        FW_PRODUCTS(own_1, fw_matrix_descriptor<128>(tile + 12288, 0, 1024), false,
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 0, 0, "p", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 2, 2, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 4, 4, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 6, 6, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 512, 384, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 514, 386, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 516, 388, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 518, 390, "1", ", 1, 1, 0, 0"));
-        const unsigned tile_before = shared + 32768 + before * 24576;
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 6144, 1024), adds,
-          FW_PRODUCT_OF("m64n128k16.f32.f16.f16", 2, 3, 4, 5, FW_SUMS, 0, "p", ", 1, 1, 1")
-          FW_PRODUCT_OF("m64n128k16.f32.f16.f16", 6, 7, 8, 9, FW_SUMS, 128, "1", ", 1, 1, 1")
-          FW_PRODUCT_OF("m64n128k16.f32.f16.f16", 10, 11, 12, 13, FW_SUMS, 256, "1", ", 1, 1, 1"), FW_WORD(s[0]), FW_WORD(s[1]), FW_WORD(s[2]), FW_WORD(s[3]), FW_WORD(s[4]), FW_WORD(s[5]), FW_WORD(s[6]), FW_WORD(s[7]), FW_WORD(s[8]), FW_WORD(s[9]), FW_WORD(s[10]), FW_WORD(s[11]));
+        const unsigned tile = shared + stage * 49152;
+        const unsigned long long keys_of = fw_matrix_descriptor<128>(tile + 32768, 8192, 1024);
+        FW_PRODUCTS(fw_matrix_descriptor<0>(tile + (consumer * 2 + 0) * 8192, 128, 1024), keys_of, block > own_begin,
+          FW_PRODUCT("m64n128k16.f32.f16.f16", FW_PART_0, 0, 0, "p", ", 1, 1, 1, 1")
+          FW_PRODUCT("m64n128k16.f32.f16.f16", FW_PART_0, 16, 128, "1", ", 1, 1, 1, 1")
+          FW_PRODUCT("m64n128k16.f32.f16.f16", FW_PART_0, 32, 256, "1", ", 1, 1, 1, 1")
+          FW_PRODUCT("m64n128k16.f32.f16.f16", FW_PART_0, 48, 384, "1", ", 1, 1, 1, 1"));
+        FW_PRODUCTS(fw_matrix_descriptor<0>(tile + (consumer * 2 + 1) * 8192, 128, 1024), keys_of, block > own_begin,
+          FW_PRODUCT("m64n128k16.f32.f16.f16", FW_PART_1, 0, 0, "p", ", 1, 1, 1, 1")
+          FW_PRODUCT("m64n128k16.f32.f16.f16", FW_PART_1, 16, 128, "1", ", 1, 1, 1, 1")
+          FW_PRODUCT("m64n128k16.f32.f16.f16", FW_PART_1, 32, 256, "1", ", 1, 1, 1, 1")
+          FW_PRODUCT("m64n128k16.f32.f16.f16", FW_PART_1, 48, 384, "1", ", 1, 1, 1, 1"));
         fw_wgmma_wait<2>();
-        const bool is_cut = block >= plain_end || block < plain_begin;
-        float x[24];
-        fw_take_all<0>(x);
-#pragma unroll
-        for (int i = 0; i < 24; ++i) x[i] = fw_fast_exp2(fmaf(x[i], c, -statistic[i >> 1 & 1]));
-        if (is_cut) cut(x, block);
-        fw_wgmma_wait<1>();
-        float y[24];
-        fw_take_all<24>(y);
-#pragma unroll
-        for (int i = 0; i < 24; ++i) y[i] = x[i] * fmaf(y[i], of_differences, -delta[i >> 1 & 1]);
-        if (is_cut) cut(y, block);
-#pragma unroll
-        for (int i = 0; i < 24; ++i) largest_y = fw_max_nan(largest_y, fabsf(y[i]));
-        fw_wgmma_wait<0>();
-        release(before);
-#pragma unroll
-        for (int i = 0; i < 12; ++i) s[i] = fw_clamp_f16x2(fw_pack_f16x2(y[2 * i] * of_gradients, y[2 * i + 1] * of_gradients), 0x5f005f00u);
+        if (block > own_begin) release(before);
         before = stage;
         advance();
-        adds = true;
       }
+      fw_wgmma_wait<0>();
       if (steps > 0) {
-        const unsigned tile_before = shared + 32768 + before * 24576;
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 6144, 1024), adds,
-          FW_PRODUCT_OF("m64n128k16.f32.f16.f16", 2, 3, 4, 5, FW_SUMS, 0, "p", ", 1, 1, 1")
-          FW_PRODUCT_OF("m64n128k16.f32.f16.f16", 6, 7, 8, 9, FW_SUMS, 128, "1", ", 1, 1, 1")
-          FW_PRODUCT_OF("m64n128k16.f32.f16.f16", 10, 11, 12, 13, FW_SUMS, 256, "1", ", 1, 1, 1"), FW_WORD(s[0]), FW_WORD(s[1]), FW_WORD(s[2]), FW_WORD(s[3]), FW_WORD(s[4]), FW_WORD(s[5]), FW_WORD(s[6]), FW_WORD(s[7]), FW_WORD(s[8]), FW_WORD(s[9]), FW_WORD(s[10]), FW_WORD(s[11]));
-        fw_wgmma_wait<0>();
         release(before);
         skip(end - own_end);
       }
-      if (begin < end && lane == 0) fw_mbarrier_arrive(own_empty);
-      fw_keep_largest(p_t25_attention_backward, largest_y, lane);
       {
+        const int row = first_row + 0 + warp % 4 * 16 + lane / 4;
         const float scaled[2] = {t13 * t8, t13 * t8};
         const float of_stored = t16;
         float largest_o = 0.0f;
         {
           float y[32] = {};
           if (steps > 0) {
-            fw_take_all<48>(y);
+            fw_take_all<0>(y);
           }
 #pragma unroll
           for (int i = 0; i < 32; ++i) {
@@ -930,7 +802,68 @@ fw_attention_backward_queries_3(const __grid_constant__ fw_tensor_map map0,
         {
           float y[32] = {};
           if (steps > 0) {
-            fw_take_all<80>(y);
+            fw_take_all<32>(y);
+          }
+#pragma unroll
+          for (int i = 0; i < 32; ++i) {
+            y[i] *= scaled[i >> 1 & 1];
+            if (row + 8 * (i >> 1 & 1) < 200) largest_o = fw_max_nan(largest_o, fabsf(y[i]));
+            y[i] *= of_stored;
+          }
+          unsigned w[2][4] = {};
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+#pragma unroll
+            for (int e = 0; e < 2; ++e) w[e][i] = fw_pack_e4m3x4(y[8 * i + 2 * e], y[8 * i + 2 * e + 1], y[8 * i + 2 * e + 4], y[8 * i + 2 * e + 5]);
+          }
+#pragma unroll
+          for (int e = 0; e < 2; ++e) {
+            fw_quad_transpose(w[e], lane);
+            const int row_of = row + 8 * e, column = 64 + 16 * quad;
+            if (row_of < 200 && column < 128) {
+              const fw_vector<unsigned, 4> words = {{fw_low_halves(w[e][0], w[e][1]), fw_low_halves(w[e][2], w[e][3]), fw_high_halves(w[e][0], w[e][1]), fw_high_halves(w[e][2], w[e][3])}};
+              fw_store_vector(reinterpret_cast<unsigned*>(p_t19_attention_backward + b * 102400ull + h * 128ull + row_of * 512ull + column), words);
+            }
+          }
+        }
+        fw_keep_largest(p_t22_attention_backward, largest_o, lane);
+      }
+      {
+        const int row = first_row + 64 + warp % 4 * 16 + lane / 4;
+        const float scaled[2] = {t13 * t8, t13 * t8};
+        const float of_stored = t16;
+        float largest_o = 0.0f;
+        {
+          float y[32] = {};
+          if (steps > 0) {
+            fw_take_all<64>(y);
+          }
+#pragma unroll
+          for (int i = 0; i < 32; ++i) {
+            y[i] *= scaled[i >> 1 & 1];
+            if (row + 8 * (i >> 1 & 1) < 200) largest_o = fw_max_nan(largest_o, fabsf(y[i]));
+            y[i] *= of_stored;
+          }
+          unsigned w[2][4] = {};
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+#pragma unroll
+            for (int e = 0; e < 2; ++e) w[e][i] = fw_pack_e4m3x4(y[8 * i + 2 * e], y[8 * i + 2 * e + 1], y[8 * i + 2 * e + 4], y[8 * i + 2 * e + 5]);
+          }
+#pragma unroll
+          for (int e = 0; e < 2; ++e) {
+            fw_quad_transpose(w[e], lane);
+            const int row_of = row + 8 * e, column = 0 + 16 * quad;
+            if (row_of < 200 && column < 128) {
+              const fw_vector<unsigned, 4> words = {{fw_low_halves(w[e][0], w[e][1]), fw_low_halves(w[e][2], w[e][3]), fw_high_halves(w[e][0], w[e][1]), fw_high_halves(w[e][2], w[e][3])}};
+              fw_store_vector(reinterpret_cast<unsigned*>(p_t19_attention_backward + b * 102400ull + h * 128ull + row_of * 512ull + column), words);
+            }
+          }
+        }
+        {
+          float y[32] = {};
+          if (steps > 0) {
+            fw_take_all<96>(y);
           }
 #pragma unroll
           for (int i = 0; i < 32; ++i) {

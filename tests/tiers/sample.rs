@@ -9,9 +9,11 @@ const STRIDES: &[(&str, u64)] = &[
     ("emulator::sm_", 8),
     ("emulator::infinities::", 8),
     ("emulator::pairs_of_knobs::", 4),
+    ("emulator::stored_gradients::", 9),
     ("emulator::", 3),
     ("nvrtc::skipped", 1),
     ("nvrtc::every_config::", 4),
+    ("nvrtc::stored_gradients::", 8),
     ("nvrtc::", 4),
 ];
 

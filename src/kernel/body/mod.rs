@@ -6,6 +6,7 @@ mod attention_backward;
 mod attention_bias;
 mod attention_bias_gradient;
 mod attention_combination;
+mod attention_queries;
 mod columns;
 mod copy;
 mod depthwise;
@@ -34,6 +35,7 @@ pub use attention_backward::{
 pub use attention_bias::{HeadSlopes, ScoreTensor};
 pub use attention_bias_gradient::{AttentionBiasKernel, BiasLayout};
 pub use attention_combination::AttentionCombinationKernel;
+pub use attention_queries::{AttentionQueriesKernel, QueriesLayout, QueriesTile};
 pub use columns::ColumnsKernel;
 pub use copy::{CopyAxis, CopyKernel, UnfoldKernel, UnfoldedAxis};
 pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, Strip, TapAxis};
@@ -44,7 +46,7 @@ pub use inside::{Inside, OperandsBefore, Telling};
 pub use moments::{CombineMomentsKernel, MomentsKernel, Parts};
 pub use pointwise::{CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel};
 pub use rows::{ColumnTotals, RowPhase, RowsKernel};
-pub use score_gradients::{AttentionQueriesKernel, QueriesLayout, QueriesTile, ScoreGradients};
+pub use score_gradients::ScoreGradients;
 pub use turned_values::TurnedValuesKernel;
 pub use value_scaling::ValueScaling;
 pub use warp_attention::{

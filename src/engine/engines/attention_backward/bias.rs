@@ -2,7 +2,7 @@
 
 use super::super::attention::plan::is_paired;
 use super::plan::Plan;
-use super::{HELD, MOST_STAGES, STEPS, model, registers};
+use super::{HELD, HELD_BY_L2, MOST_STAGES, STEPS, model, registers};
 use crate::device::Device;
 use crate::graph::{DataType, FinalizedGraph, Operation, Port, TensorId};
 use crate::kernel::{
@@ -119,7 +119,7 @@ fn held_registers(plan: &Plan, others: u32) -> u32 {
 fn of_tile(plan: &Plan, result: TensorId, tile: BackwardTile) -> AttentionBiasKernel {
     let pass = AttentionBackwardKernel {
         maps: plan.maps(false, tile),
-        problem: plan.problem(false, Vec::new(), model::HELD_BY_L2),
+        problem: plan.problem(false, Vec::new(), HELD_BY_L2),
         tile,
         registers: registers(plan, tile),
     };

@@ -104,7 +104,7 @@ fn registers(plan: &Plan, tile: BackwardTile) -> [u32; 2] {
 }
 
 /// Registers of scores, gradients of probabilities, fragments and sums at most.
-const HELD: [u32; 4] = [0, 208, 208, 136];
+const HELD: [u32; 4] = [0, 208, 208, 128];
 
 /// Other rows of a step.
 const STEPS: &[u32] = &[128, 112, 96, 80, 64, 48, 32, 16];
@@ -119,6 +119,9 @@ const MOST_STAGES: u32 = 4;
 
 /// Queries of a tile that are multiplied by stored gradients, at most.
 const MOST_QUERIES: u32 = 256;
+
+/// Bytes of the others that L2 holds beside what else goes through it.
+const HELD_BY_L2: i64 = 32 << 20;
 
 /// Configs of an offer.
 const MOST_CONFIGS: usize = 12;
@@ -171,6 +174,7 @@ impl Offered {
         of_keys: bool,
         outputs: &[BackwardOutput],
         [rows, others]: [u32; 2],
+        leaves_gradients: bool,
         device: &Device,
     ) -> Option<Pass> {
         let is_capped = self.plan.cap.is_some();
@@ -178,9 +182,10 @@ impl Offered {
             return None;
         }
         let of_caps = if is_capped && others > CAPPED_IN_TURN { CAPPED_SIDE_BY_SIDE } else { 0 };
+        let of_left = if leaves_gradients { queries::OF_LEFT } else { 0 };
         let fits = |tile: &BackwardTile| {
-            let held = tile.held_registers(outputs) + self.plan.further_registers(tile.others, !of_keys) + of_caps;
-            held <= HELD[tile.consumers as usize]
+            let further = self.plan.further_registers(tile.others, !of_keys) + of_caps + of_left;
+            tile.held_registers(outputs) + further <= HELD[tile.consumers as usize]
                 && tile.layout(self.plan.extents.head).bytes <= device.shared_bytes_per_block
         };
         let tile = |stages| BackwardTile { consumers: rows / WGMMA_ROWS, others, stages };

@@ -29,9 +29,6 @@ const CLOCKS_OF_LAUNCH: f64 = 4500.0;
 /// Clocks in a second.
 const CLOCK: f64 = 1.65e9;
 
-/// Bytes of the others that L2 holds beside what else goes through it.
-pub(super) const HELD_BY_L2: i64 = 32 << 20;
-
 /// Clocks of a warpgroup's arithmetic for 64 scores.
 fn clocks_of_column(plan: &Plan) -> f64 {
     CLOCKS_OF_COLUMN + if plan.cap.is_some() { CLOCKS_OF_CAP } else { 0.0 }

@@ -3,7 +3,7 @@
 
 use super::super::attention::boxes::boxes;
 use super::plan::Plan;
-use super::{Config, Offered, Pass, model};
+use super::{Config, HELD_BY_L2, Offered, Pass};
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::engine::lowering::program_parameters;
@@ -18,6 +18,9 @@ const MOST_BYTES: i64 = 9 << 29;
 /// What a pair of launches takes beside its tiles, in times of a tile; and what less memory may cost.
 const LAUNCHES: f64 = 0.1;
 const SPARING: f64 = 1.05;
+
+/// Registers of a thread for where it leaves gradients of scores.
+pub(super) const OF_LEFT: u32 = 8;
 
 /// Launches that have a part of the heads each, at most.
 const MOST_LAUNCHES: i64 = 64;
@@ -99,7 +102,7 @@ impl Offered {
         device: &Device,
     ) {
         let (plan, Queries { tile, gradients, output, .. }) = (&self.plan, queries);
-        let mut problem = plan.problem(false, vec![output], model::HELD_BY_L2);
+        let mut problem = plan.problem(false, vec![output], HELD_BY_L2);
         let launched = gradients.heads * gradients.members;
         problem.of_launch = Some(launched).filter(|&heads| heads < problem.row_heads());
         problem.section = problem.section.min(launched);
@@ -198,8 +201,9 @@ impl Offered {
     /// The passes of a config.
     pub(super) fn passes(&self, config: &Config, device: &Device) -> Option<Passes> {
         let rows = |of_keys| if of_keys { config.keys } else { config.queries };
-        let of =
-            |of_keys, outputs: &[BackwardOutput]| self.pass(of_keys, outputs, [rows(of_keys), config.step], device);
+        let of = |of_keys, outputs: &[BackwardOutput]| {
+            self.pass(of_keys, outputs, [rows(of_keys), config.step], config.stores, device)
+        };
         if !config.stores {
             return Some(Passes { all: self.plan.passes(of)?, queries: None });
         }
@@ -228,7 +232,7 @@ impl Offered {
 
     /// The kernel of a pass.
     pub(super) fn kernel(&self, Pass { of_keys, tile, outputs }: Pass, device: &Device) -> AttentionBackwardKernel {
-        let problem = self.plan.problem(of_keys, outputs, model::HELD_BY_L2);
+        let problem = self.plan.problem(of_keys, outputs, HELD_BY_L2);
         let pairs = self.plan.pairs(&problem, tile.rows(), device);
         AttentionBackwardKernel {
             maps: self.plan.maps(of_keys, tile),
