@@ -9,6 +9,7 @@ use fusewright::build::Build;
 use fusewright::codegen::Source;
 use fusewright::device::Device;
 use fusewright::engine::{EngineConfig, HeuristicMode, Knob, RankedConfig};
+use fusewright::kernel::Launch;
 use fusewright::tuning::TuningEntry;
 
 use super::arguments::ExplainOptions;
@@ -176,11 +177,22 @@ fn knobs(kernel: &KernelExplanation, console: &mut Console) -> Result<()> {
 
 fn launches(source: &Source, config: &EngineConfig, console: &mut Console) -> Result<()> {
     heading(console, &format!("launches with {config}"))?;
-    for launch in &source.launches {
+    let mut seen: Vec<&str> = Vec::new();
+    let (once, again): (Vec<&Launch>, Vec<&Launch>) = source.launches.iter().partition(|launch| {
+        let is_new = !seen.contains(&&*launch.function);
+        seen.push(&launch.function);
+        is_new
+    });
+    for launch in once {
         let (function, shared) = (&launch.function, units::bytes(launch.shared_bytes.into()));
         let (grid, block) = (units::by(&launch.grid), units::by(&launch.block));
         let clusters = if launch.cluster > 1 { format!(" in clusters of {}", launch.cluster) } else { String::new() };
         console.line(format_args!("  {function}  grid {grid}{clusters}, block {block}, {shared} of shared memory"))?;
+    }
+    let repeated: BTreeSet<&str> = again.iter().map(|launch| &*launch.function).collect();
+    if !again.is_empty() {
+        let (names, times) = (repeated.iter().copied().collect::<Vec<_>>().join(" and "), again.len() / repeated.len());
+        console.line(format_args!("  {names} again, {times} times, in turn, each from another head on"))?;
     }
     console.line(format_args!("  workspace {}", units::bytes(source.workspace_bytes)))?;
     Ok(())

@@ -137,7 +137,7 @@ impl<'a> Bindings<'a> {
             // the CPU is the only GPU: the first of its node
             Parameter::OwnRank { .. } => Some(Argument::Int(0)),
             Parameter::AbsentRank => Some(Argument::Pointer(std::ptr::null_mut())),
-            Parameter::FirstHead(head) => Some(Argument::Int(head.cast_signed())),
+            Parameter::FirstHead(head) => Some(Argument::Int(head)),
             Parameter::Constant { bits, .. } => Some(Argument::Float(f32::from_bits(bits))),
             Parameter::Workspace { offset }
             | Parameter::Accumulators { offset, .. }

@@ -103,14 +103,14 @@ impl KernelBuilder {
         self.kernel.functions.push(Function { launch, body });
     }
 
-    /// Launches the last so many functions once more, from another head on, behind all that is launched until then.
-    pub(super) fn repeat(&mut self, functions: usize, head: impl Fn(usize) -> u32) {
-        let first = self.kernel.functions.len().saturating_sub(functions);
-        for (number, function) in self.kernel.functions[first..].iter().enumerate() {
+    /// Launches the last functions once more, each from another head on, behind all that is launched until then.
+    pub(super) fn repeat<const FUNCTIONS: usize>(&mut self, heads: [i64; FUNCTIONS]) {
+        let before = self.kernel.functions.len().saturating_sub(FUNCTIONS);
+        for (function, head) in self.kernel.functions[before..].iter().zip(heads) {
             let mut launch = function.launch.clone();
             for parameter in &mut launch.parameters {
-                if matches!(parameter, Parameter::FirstHead(_)) {
-                    *parameter = Parameter::FirstHead(head(number));
+                if let Parameter::FirstHead(first) = parameter {
+                    *first = i32::try_from(head).unwrap_or(i32::MAX);
                 }
             }
             self.kernel.repeats.push(launch);

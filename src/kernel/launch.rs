@@ -65,7 +65,7 @@ pub enum Parameter {
     /// Pointer to a word of the plan's, in memory of the host, for one more than the rank of a GPU that did not send its statistics.
     AbsentRank,
     /// The first of the heads that a launch computes, as `int`.
-    FirstHead(u32),
+    FirstHead(i32),
     /// A tensor map by value, made from the tensor's device pointer.
     TensorMap(TensorMap),
     /// A tensor map by value of a virtual tensor that lies in the plan's workspace, as [`Self::Intermediate`] does.

@@ -27,6 +27,7 @@ impl Kernel {
     /// the names of the first.
     #[must_use]
     pub(crate) fn after(self, first: Self) -> Self {
+        debug_assert!(first.repeats.is_empty(), "repeats come behind the functions of one kernel");
         let functions = first.functions.into_iter().map(Function::before).chain(self.functions).collect();
         Self { functions, workspace_bytes: self.workspace_bytes.max(first.workspace_bytes), ..self }
     }

@@ -113,7 +113,7 @@ impl Arguments {
                 self.push_words(&[among.absent_rank], 1);
             }
             Parameter::FirstHead(head) => {
-                self.push_words(&[u64::from(*head)], 1);
+                self.push_words(&[u64::from(head.cast_unsigned())], 1);
             }
             Parameter::TensorMap(map) => {
                 let base = Variable::Pointer(pointer(graph, bindings, map.tensor)?);

@@ -37,12 +37,12 @@ impl ScoreGradients {
 
     /// Bytes of a head of queries.
     pub fn head_bytes(&self) -> i64 {
-        self.chunks[0] * self.chunks[1] * i64::from(Self::CHUNK_BYTES)
+        self.chunks[0].saturating_mul(self.chunks[1]).saturating_mul(i64::from(Self::CHUNK_BYTES))
     }
 
     /// All bytes.
     pub fn bytes(&self) -> i64 {
-        self.heads * self.members * self.head_bytes()
+        (self.heads * self.members).saturating_mul(self.head_bytes())
     }
 }
 

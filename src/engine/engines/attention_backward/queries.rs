@@ -89,8 +89,8 @@ impl Offered {
         self.push(builder, kernel, (&regions.chain(told).collect::<Vec<_>>(), halves), device);
         self.push_queries(builder, queries, (offset, halves), device);
         for first in (gradients.heads..all).step_by(usize::try_from(gradients.heads).unwrap_or(usize::MAX)) {
-            let first = |number: usize| if number == 0 { first } else { first * gradients.members };
-            builder.repeat(2, |number| u32::try_from(first(number)).unwrap_or(u32::MAX));
+            // heads of keys, and of queries
+            builder.repeat([first, first * gradients.members]);
         }
     }
 
@@ -143,7 +143,8 @@ fn heads_of_launch([all, units]: [i64; 2], head_bytes: i64, device: &Device) -> 
         let turns = (of(launches) * units + multiprocessors - 1) / multiprocessors;
         launches as f64 * (turns as f64 + LAUNCHES)
     };
-    let fitting = (1..=all.min(MOST_LAUNCHES)).filter(|&launches| of(launches) * head_bytes <= MOST_BYTES);
+    let fitting =
+        (1..=all.min(MOST_LAUNCHES)).filter(|&launches| of(launches).saturating_mul(head_bytes) <= MOST_BYTES);
     let best = fitting.clone().map(time).min_by(f64::total_cmp)?;
     fitting.rev().find(|&launches| time(launches) <= best * SPARING).map(of)
 }
@@ -240,5 +241,33 @@ impl Offered {
             tile,
             registers: super::registers(&self.plan, tile),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::ComputeCapability;
+
+    #[test]
+    fn launches_have_as_many_heads_as_keep_multiprocessors_busy_in_little_memory() {
+        let device = Device { sm_count: 132, ..Device::typical(ComputeCapability::SM_90) };
+        let of = |counts, bytes| heads_of_launch(counts, bytes, &device);
+        // 8 heads of 32 tiles are 256 for 132 multiprocessors, two turns; 4 are one, and twice as many launches
+        assert_eq!(of([128, 32], 32 << 20), Some(8));
+        // as many as 4.5 GiB hold of the heads that would be best
+        assert_eq!(of([128, 3], 1 << 30), Some(4));
+        assert_eq!(of([1, 8], (9 << 29) + 1), None);
+        assert_eq!(of([3, 8], i64::MAX), None);
+    }
+
+    #[test]
+    fn a_tile_of_queries_has_few_warpgroups_for_few_queries_and_one_part_of_wide_heads() {
+        let device = Device::typical(ComputeCapability::SM_90);
+        let of = |queries, head| queries_tile(queries, head, &device).map(|tile| [tile.consumers, tile.parts]);
+        assert_eq!(of(1, 128), Some([1, 1]));
+        assert_eq!(of(65, 128), Some([1, 2]));
+        assert_eq!(of(129, 128), Some([2, 2]));
+        assert_eq!(of(4096, 256), Some([2, 1]));
     }
 }
