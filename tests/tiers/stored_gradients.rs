@@ -1,5 +1,5 @@
 //! Backward passes of attention that leave gradients of scores in the workspace, whatever the model prefers: all heads at once, and in parts, as on a
-//! chip with few multiprocessors, where tiles of causal passes come in pairs.
+//! chip with few multiprocessors, where tiles of causal passes come in pairs, those of passes that multiply scores again, too.
 
 use fusewright::build::Build;
 use fusewright::device::Device;
@@ -22,8 +22,10 @@ pub(crate) fn trials(
     let trial = |case: Case| {
         Trial::test(format!("{tier}::stored_gradients::{}", case.name), move || {
             let device = device()?;
-            for device in [Device { sm_count: FEW, ..device.clone() }, device] {
-                let build = stored(&case.graph, &device)?;
+            let few = Device { sm_count: FEW, ..device.clone() };
+            let paired = case.name.contains("causal").then(|| first(&case.graph, &few, 0));
+            for build in [first(&case.graph, &few, 1), first(&case.graph, &device, 1)].into_iter().chain(paired) {
+                let build = build?;
                 let of_config = |failed: Failed| format!("{}: {}", build.config, failed.message().unwrap_or_default());
                 run(&build).map_err(of_config)?;
             }
@@ -31,15 +33,14 @@ pub(crate) fn trials(
         })
     };
     let has_them = |case: &Case| {
-        case.name.starts_with("attention_bwd_") && stored(&case.graph, &pipeline::typical_device()).is_ok()
+        case.name.starts_with("attention_bwd_") && first(&case.graph, &pipeline::typical_device(), 1).is_ok()
     };
     cases::all().into_iter().filter(has_them).map(trial).collect()
 }
 
-/// The first config that leaves gradients of scores.
-fn stored(graph: &Graph, device: &Device) -> Result<Build, String> {
+/// The first config that leaves gradients of scores (1), or does not (0).
+fn first(graph: &Graph, device: &Device, stored: u32) -> Result<Build, String> {
     let mut configs = pipeline::configs(graph, device)?.into_iter();
-    let config = configs.find(|config| config.knob(Knob::StoredGradients, 0) == 1);
-    pipeline::lower_config(graph, config.ok_or("no config leaves gradients of scores")?, device)
-        .map_err(|error| error.to_string())
+    let config = configs.find(|config| config.knob(Knob::StoredGradients, 0) == stored);
+    pipeline::lower_config(graph, config.ok_or("no such config")?, device).map_err(|error| error.to_string())
 }

@@ -2,7 +2,8 @@
 //!
 //! Heads in FP8 become FP16 in the workspace first. A launch makes of each query's statistic and Δ what the others read. Then tiles of keys walk the queries for dK and dV, and tiles of
 //! queries walk the keys for dQ: each multiplies the scores again, and nothing is added up by several blocks
-//! (`docs/spec/attention.md` AT-K34 (a)). Or tiles of keys leave the gradients of scores in the workspace, and dQ is multiplied of these. The gradient of a bias is a launch of its own (AT-K37).
+//! (`docs/spec/attention.md` AT-K34 (a)). Or tiles of keys leave the gradients of scores in the workspace,
+//! of a part of the heads at a time, and dQ is multiplied of these (AT-K34 (b)). The gradient of a bias is a launch of its own (AT-K37).
 
 mod bias;
 mod model;
