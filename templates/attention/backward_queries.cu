@@ -57,8 +57,9 @@ for (unsigned unit = ${ first }$, turn = 0; unit < ${ units }$u; ++turn, unit = 
 ${ stored_unit }$
 const int first_row = m0 + consumer * ${ consumer_rows }$, own_last = min(first_row + ${ consumer_rows }$, rows) - 1;
 // steps of which some rows keep some columns: the others' chunks may hold anything
-const int own_begin = own_last < first_row ? end : max(first_of(first_row) / ${ step }$, begin);
-const int own_end = own_last < first_row ? end : min((end_of(own_last) + ${ step - 1 }$) / ${ step }$, end);
+const bool keeps = own_last >= first_row && first_of(first_row) < end_of(own_last)<% if has_width %> && ${ has_width }$<% endif %>;
+const int own_begin = keeps ? max(first_of(first_row) / ${ step }$, begin) : end;
+const int own_end = keeps ? min((end_of(own_last) + ${ step - 1 }$) / ${ step }$, end) : end;
 const int steps = max(own_end - own_begin, 0);
 const auto release = [&](unsigned stage) {
 if (lane == 0) fw_mbarrier_arrive(empty + 8 * stage);

@@ -722,8 +722,9 @@ fw_attention_queries_3(const __grid_constant__ fw_tensor_map map0,
       const int begin = min(first_of(m0) / 64, end);
       const int first_row = m0 + consumer * 128, own_last = min(first_row + 128, rows) - 1;
       // steps of which some rows keep some columns: the others' chunks may hold anything
-      const int own_begin = own_last < first_row ? end : max(first_of(first_row) / 64, begin);
-      const int own_end = own_last < first_row ? end : min((end_of(own_last) + 63) / 64, end);
+      const bool keeps = own_last >= first_row && first_of(first_row) < end_of(own_last);
+      const int own_begin = keeps ? max(first_of(first_row) / 64, begin) : end;
+      const int own_end = keeps ? min((end_of(own_last) + 63) / 64, end) : end;
       const int steps = max(own_end - own_begin, 0);
       const auto release = [&](unsigned stage) {
         if (lane == 0) fw_mbarrier_arrive(empty + 8 * stage);

@@ -43,6 +43,11 @@ pub(crate) fn backward_passes(cases: &mut Vec<Case>) {
     add("rows_without_keys", banded(None, Some(-10), [1, 2, 70, 60]));
     add("window", banded(Some(40), Some(0), [1, 2, 300, 300]));
     add("window_of_none", banded(Some(0), Some(0), [1, 1, 20, 20]));
+    add("window_of_none_one_key", banded(Some(0), Some(0), [1, 2, 2, 1]));
+    add("window_of_none_many_keys", banded(Some(-70), Some(0), [1, 1, 150, 300]));
+    add("window_behind_all_keys", banded(Some(-7), None, [1, 1, 70, 5]));
+    let closed = Backward { bounds: [Some(-4.0), None], ..banded(Some(3), Some(0), [1, 2, 2, 1]) };
+    add("window_of_none_by_value", closed);
     add("window_to_both_sides", banded(Some(9), Some(5), [2, 1, 130, 140]));
     add("window_by_value", Backward { bounds: [Some(10.0), Some(-3.0)], ..banded(Some(30), None, [1, 2, 150, 150]) });
     let lengths = |mask| Backward { mask, has_lengths: true, ..of([5, 2, 100, 150], [64, 64]) };

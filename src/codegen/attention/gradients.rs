@@ -9,7 +9,9 @@ use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{BackwardDropout, BackwardOutput, BackwardProblem, Dropping, MaskedDropping, ScoreGradients};
+use crate::kernel::{
+    BackwardDropout, BackwardOutput, BackwardProblem, BandEdge, Dropping, MaskedDropping, ScoreGradients,
+};
 
 /// Own rows of a kernel: so many of a tile, by so many others of a step.
 pub(super) struct GradientRows<'a, 'u> {
@@ -167,6 +169,14 @@ impl GradientRows<'_, '_> {
         lines.push(format!("const int end = last_row < m0 ? 0 : {};", self.end_of_steps("last_row")));
         lines.push(format!("const int begin = min({}, end);", self.first_step("m0")));
         lines.join("\n")
+    }
+
+    /// Whether a band between two edges keeps something of a row, where it may not.
+    pub(super) fn has_width(&self) -> Option<String> {
+        let [left, right] = [self.problem.band.left?, self.problem.band.right?];
+        let is_known = left.more.is_none() && right.more.is_none();
+        let edge = |edge: BandEdge| edge_text(self.graph, edge, edge.keys, "+");
+        (!is_known || left.keys.saturating_add(right.keys) <= 0).then(|| format!("0{}{} > 0", edge(left), edge(right)))
     }
 
     /// The lines that say which of the others own rows keep.

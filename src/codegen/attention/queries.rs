@@ -32,6 +32,8 @@ pub(in crate::codegen) struct QueriesText {
     /// The same with where dQ's sequences lie.
     stored_unit: String,
     sequences: Vec<String>,
+    /// Whether rows whose keys no end of a sequence cuts keep one, where that is not known or false.
+    has_width: Option<String>,
     /// Keys of a step, and where they lie in a stage.
     step: u32,
     keys_at: u32,
@@ -96,6 +98,7 @@ pub(in crate::codegen) fn queries(
         stored_unit: with_offsets(unit.clone(), graph, problem.outputs.iter().map(|output| output.tensor)),
         unit,
         sequences: keys.lines(graph),
+        has_width: rows.has_width(),
         step: QueriesTile::STEP,
         keys_at: layout.keys,
         key_lines: (0..head_lines(head)).map(line).collect(),
