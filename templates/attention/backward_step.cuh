@@ -84,7 +84,7 @@ for (int i = 0; i < ${ packed }$; ++i) p[i] = ${ p_word }$;
 <%- if has_sums %>
 #pragma unroll
 for (int i = 0; i < ${ packed }$; ++i) s[i] = ${ s_word }$;
-<%- if left %>
+<%- if left %><# 8 queries of a fragment are a chunk (ScoreGradients), of which a warp has two pieces of 8 keys #>
 #pragma unroll
 for (int i = 0; i < ${ packed }$; ++i) __stcs(${ left }$ + (i / 2 * 256 + i % 2 * 32), s[i]);
 <%- endif %>

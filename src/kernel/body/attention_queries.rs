@@ -82,9 +82,4 @@ impl AttentionQueriesKernel {
     pub fn layout(&self) -> QueriesLayout {
         self.tile.layout(self.problem.extents.head[0])
     }
-
-    /// Tiles of queries of a head.
-    pub fn row_tiles(&self) -> i64 {
-        self.problem.row_tiles(self.tile.rows())
-    }
 }

@@ -1,7 +1,7 @@
 //! Hopper's engine of an attention's backward pass: all products by `wgmma`, scores and gradients of probabilities in registers.
 //!
-//! Heads in FP8 become FP16 in the workspace first. A launch makes of each query's statistic and Δ what the others read. Then tiles of keys walk the queries for dK and dV, and tiles of
-//! queries walk the keys for dQ: each multiplies the scores again, and nothing is added up by several blocks
+//! Heads in FP8 become FP16 in the workspace first. A launch makes of each query's statistic and Δ what the others read. Then tiles of keys walk the
+//! queries for dK and dV, and tiles of queries walk the keys for dQ: each multiplies the scores again, and nothing is added up by several blocks
 //! (`docs/spec/attention.md` AT-K34 (a)). Or tiles of keys leave the gradients of scores in the workspace,
 //! of a part of the heads at a time, and dQ is multiplied of these (AT-K34 (b)). The gradient of a bias is a launch of its own (AT-K37).
 
@@ -104,7 +104,7 @@ fn registers(plan: &Plan, tile: BackwardTile) -> [u32; 2] {
     of_kernels[tile.consumers as usize]
 }
 
-/// Registers of scores, gradients of probabilities, fragments and sums at most.
+/// Registers of scores, gradients of probabilities, fragments and sums at most: beyond these NVRTC 13.0 spills, or serializes `wgmma` (C7512).
 const HELD: [u32; 4] = [0, 208, 208, 128];
 
 /// Other rows of a step.
@@ -117,9 +117,6 @@ const CAPPED_IN_TURN: u32 = 48;
 const CAPPED_SIDE_BY_SIDE: u32 = 32;
 
 const MOST_STAGES: u32 = 4;
-
-/// Queries of a tile that are multiplied by stored gradients, at most.
-const MOST_QUERIES: u32 = 256;
 
 /// Bytes of the others that L2 holds beside what else goes through it.
 const HELD_BY_L2: i64 = 32 << 20;
@@ -199,7 +196,7 @@ impl Offered {
         let of = move |queries: u32, stores: bool| {
             rows().flat_map(move |keys| STEPS.iter().map(move |&step| Config { queries, keys, step, stores }))
         };
-        let stored = (1..=MOST_QUERIES / WGMMA_ROWS).flat_map(move |parts| of(parts * WGMMA_ROWS, true));
+        let stored = (1..=queries::MOST_PARTS_OF_TILE).flat_map(move |parts| of(parts * WGMMA_ROWS, true));
         rows().flat_map(move |queries| of(queries, false)).chain(stored)
     }
 }
@@ -229,6 +226,7 @@ impl Offer for Offered {
         let passes = self.passes(&config.fields(FIELDS), device);
         let mut builder = KernelBuilder::new(&plan.graph, config);
         let halves = plan.push_half_rows(&mut builder);
+        // a step may begin beside the last queries of a part that is stored together, and end beyond them
         let regions = plan.push_rows(&mut builder, 2 * STEPS[0]);
         if let [statistics, _, delta] = regions[..] {
             self.push_bias(&mut builder, [statistics, delta], device);

@@ -15,7 +15,8 @@ use crate::kernel::{
 /// Bytes of gradients of scores in the workspace at most: 4.5 GiB.
 const MOST_BYTES: i64 = 9 << 29;
 
-/// What a pair of launches takes beside its tiles, in times of a tile; and what less memory may cost.
+/// What a pair of launches takes beside its tiles, in times of a tile; and what less memory may cost. On an H200 8 to 128 heads a launch took the same
+/// within 3 % (docs/performance-notes.md).
 const LAUNCHES: f64 = 0.1;
 const SPARING: f64 = 1.05;
 
@@ -31,6 +32,9 @@ const REGISTERS: [u32; 2] = [40, 232];
 /// Multiplying warpgroups, and parts of 64 queries of each, at most.
 const MOST_CONSUMERS: u32 = 2;
 const MOST_PARTS: u32 = 2;
+
+/// Parts of 64 queries of a tile at most.
+pub(super) const MOST_PARTS_OF_TILE: u32 = MOST_CONSUMERS * MOST_PARTS;
 
 /// Accumulators of a thread at most.
 const MOST_ACCUMULATORS: u32 = 128;
