@@ -12,11 +12,10 @@ gradients and filter gradients, in NHWC.
 """
 
 import argparse
-import json
 import math
-import os
 import random
-import sys
+
+import sweep
 
 CHANNELS = [8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 128, 144, 160, 192, 224, 240, 256, 288, 320, 384, 480, 512, 640, 768, 1024, 2048]
 ODD_CHANNELS = [3, 4, 12, 20, 33, 36]
@@ -118,14 +117,7 @@ def graph(case):
 
 def write_graphs(args):
     generator = random.Random(args.seed)
-    cases = [draw(generator, number) for number in range(args.count)]
-    os.makedirs(args.folder, exist_ok=True)
-    with open(os.path.join(args.folder, "cases.json"), "w") as file:
-        json.dump(cases, file, indent=1)
-    for case in cases:
-        with open(os.path.join(args.folder, case["case"] + ".json"), "w") as file:
-            json.dump(graph(case), file)
-    print(f"{len(cases)} graphs in {args.folder}")
+    sweep.write_cases(args.folder, [draw(generator, number) for number in range(args.count)], graph)
 
 
 class Peers:
@@ -202,83 +194,24 @@ class Peers:
         target = torch.empty_like(tensors[name])
         result.set_output(True).set_data_type(data_type).set_dim(list(target.shape)).set_stride(strides(list(target.shape)))
         pack[result] = target
-        graph.validate()
-        graph.build_operation_graph()
-        graph.create_execution_plans([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
-        graph.check_support()
-        graph.build_plans(cudnn.build_plan_policy.HEURISTICS_CHOICE)
-        workspace = torch.empty(max(graph.get_workspace_size(), 1), device="cuda", dtype=torch.uint8)
-        record["median_ms"] = record["best_ms"] = self.time(lambda: graph.execute(pack, workspace, handle=self.handle))
-        for number in range(1, min(self.plans, graph.get_execution_plan_count())):
-            try:
-                graph.build_plan_at_index(number)
-                size = max(graph.get_workspace_size_plan_at_index(number), 1)
-                own = torch.empty(size, device="cuda", dtype=torch.uint8)
-                run = lambda: graph.execute_plan_at_index(pack, own, number, handle=self.handle)
-                record["best_ms"] = min(record["best_ms"], self.time(run))
-            except Exception:
-                continue
+        sweep.time_plans(cudnn, self.handle, graph, pack, self.plans, self.time, record)
 
 
 def measure_peers(args):
-    peers = Peers(args.plans, args.repetitions)
-    records = []
-    cases = json.load(open(os.path.join(args.folder, "cases.json")))
-    for number, case in enumerate(cases):
-        records.append(peers.measure(case))
-        print(f"{number + 1}/{len(cases)} {case['case']} {records[-1].get('best_ms')} {records[-1].get('torch_ms')}", file=sys.stderr)
-        with open(args.out, "w") as file:
-            json.dump({"cases": records}, file)
-
-
-def by_case(path):
-    data = json.load(open(path))
-    return {record["case"]: record for record in (data["cases"] if isinstance(data, dict) else data)}
+    sweep.measure(args.folder, args.out, Peers(args.plans, args.repetitions).measure)
 
 
 def show_table(args):
-    ours, peers = by_case(args.ours), by_case(args.peers)
-    ratios = []
-    for case in json.load(open(os.path.join(args.folder, "cases.json"))):
-        name = case["case"]
-        bars = [peers.get(name, {}).get(key) for key in ("best_ms", "torch_ms")]
-        bar, own = min((ms for ms in bars if ms), default=None), ours.get(name, {}).get("median_ms")
-        if bar and own:
-            ratios.append((bar / own, own, bar, case, ours[name].get("config", "")))
-        else:
-            print(f"{name}: {'no peer' if own else 'not run by us'}")
-    mean = lambda some: math.exp(sum(math.log(ratio) for ratio in some) / len(some)) if some else float("nan")
     groups = {"all": lambda case: True, "depthwise": lambda case: case["groups"] == case["x"][1] > 1}
     for kind in ("fprop", "dgrad", "wgrad"):
         groups[kind] = lambda case, kind=kind: case["kind"] == kind
-    for name, wanted in groups.items():
-        some = [ratio for ratio, _, _, case, _ in ratios if wanted(case)]
-        print(f"{name:10} {len(some):4} cases, geometric mean {mean(some):.3f}, under 1 {sum(r < 1 for r in some)}, under 0.8 {sum(r < 0.8 for r in some)}")
-    for ratio, own, bar, case, config in sorted(ratios, key=lambda row: row[0]):
-        if ratio < args.below:
-            shape = f"x {case['x']} w {case['w']} y {case['y']} stride {case['stride']} dilation {case['dilation']}"
-            print(f"{ratio:6.2f} {own:8.4f} ms, bar {bar:8.4f}  {case['kind']} {case['data_type']} {shape} {case['epilogue']}  {config}")
+    extents = lambda case: f"x {case['x']} w {case['w']} y {case['y']} stride {case['stride']} dilation {case['dilation']}"
+    sweep.show_table(args, groups, lambda case: f"{case['kind']} {case['data_type']} {extents(case)} {case['epilogue']}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(required=True)
-    graphs = commands.add_parser("graphs")
-    graphs.add_argument("folder")
-    graphs.add_argument("--count", type=int, default=300)
-    graphs.add_argument("--seed", type=int, default=1)
-    graphs.set_defaults(run=write_graphs)
-    peers = commands.add_parser("peers")
-    peers.add_argument("folder")
-    peers.add_argument("out")
-    peers.add_argument("--plans", type=int, default=4)
-    peers.add_argument("--repetitions", type=int, default=30, help="milliseconds of measuring, each")
-    peers.set_defaults(run=measure_peers)
-    table = commands.add_parser("table")
-    for name in ("folder", "ours", "peers"):
-        table.add_argument(name)
-    table.add_argument("--below", type=float, default=0.9, help="ratios that are listed")
-    table.set_defaults(run=show_table)
+    sweep.add_commands(parser, write_graphs, measure_peers, show_table, count=300)
     args = parser.parse_args()
     args.run(args)
 

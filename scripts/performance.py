@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Put one run of the suite beside its peers into docs/performance.json, from which a test makes docs/performance.md and its picture.
+"""Put one run of the suite, or of a part of it, beside its peers into docs/performance.json, from which a test makes docs/performance.md
+and its picture. A run takes the place of the one that is called the same.
 
-    scripts/performance.py OURS.json PEERS.json --machine "one NVIDIA H200, …" --date 2026-11-23 --commit 0123abc --command "…"
+    scripts/performance.py OURS.json PEERS.json --what "matmuls" --machine "one NVIDIA H200, …" --date 2026-11-23 --commit 0123abc \\
+        --command "…"
 
 OURS.json is what `fusewright bench --json` writes. PEERS.json has a list "cases" of {"case", "median_ms", "best_ms", "torch_ms",
 "inductor_ms", "flops", "bytes"}: the library's first plan, the best of its plans, eager PyTorch and Inductor, in milliseconds, all measured
@@ -27,6 +29,10 @@ CLASSES = [
     ("convolution, filter gradient", r"^wgrad"),
     ("pointwise", r"^pw_"),
     ("reduction", r"^red_"),
+    ("attention, FP8", r"^sdpa_.*fp8"),
+    ("attention, decoding", r"^sdpa_decode"),
+    ("attention, backward", r"^sdpa_bwd"),
+    ("attention, forward", r"^sdpa_fwd"),
 ]
 PEERS = [("cuDNN", "median_ms"), ("cuDNN, best plan", "best_ms"), ("PyTorch", "torch_ms"), ("Inductor", "inductor_ms")]
 
@@ -47,7 +53,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ours")
     parser.add_argument("peers")
-    for name in ("machine", "date", "commit", "command"):
+    for name in ("what", "machine", "date", "commit", "command"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--out", default="docs/performance.json")
     options = parser.parse_args()
@@ -64,9 +70,14 @@ def main():
     order = [title for title, _ in CLASSES]
     rows.sort(key=lambda row: (order.index(row["class"]), row["case"]))
     absent = sorted(set(peers) - set(ours) - {"ceilings"})
-    meta = {name: getattr(options, name) for name in ("machine", "date", "commit", "command")}
+    meta = {name: getattr(options, name) for name in ("what", "machine", "date", "commit", "command")}
+    run = {**meta, "not_run": absent, "cases": rows}
+    runs = json.load(open(options.out))["runs"]
+    places = [place for place, other in enumerate(runs) if other["what"] == run["what"]]
+    place = places[0] if places else len(runs)
+    runs[place : place + 1] = [run]
     with open(options.out, "w") as out:
-        json.dump({**meta, "not_run": absent, "cases": rows}, out, indent=1)
+        json.dump({"runs": runs}, out, indent=1)
         out.write("\n")
 
 

@@ -7,9 +7,17 @@ use std::fmt::Write as _;
 use common::snapshot;
 use serde::Deserialize;
 
-/// One run of the suite beside its peers, as `scripts/performance.py` writes it.
+/// Runs of parts of the suite beside its peers, as `scripts/performance.py` writes them.
+#[derive(Deserialize)]
+struct Figures {
+    runs: Vec<Run>,
+}
+
+/// Cases that were measured beside their peers on one machine, one after another.
 #[derive(Deserialize)]
 struct Run {
+    /// Which cases these are.
+    what: String,
     machine: String,
     date: String,
     commit: String,
@@ -28,6 +36,12 @@ struct Case {
     fraction_of_floor: f64,
     build_ms: f64,
     peers: std::collections::BTreeMap<String, f64>,
+}
+
+impl Figures {
+    fn cases(&self) -> impl Iterator<Item = &Case> {
+        self.runs.iter().flat_map(|run| &run.cases)
+    }
 }
 
 impl Case {
@@ -59,13 +73,13 @@ impl Class<'_> {
     }
 }
 
-fn run() -> Run {
-    serde_json::from_str(include_str!("../docs/performance.json")).expect("a run")
+fn figures() -> Figures {
+    serde_json::from_str(include_str!("../docs/performance.json")).expect("runs")
 }
 
-fn classes(run: &Run) -> Vec<Class<'_>> {
+fn classes(figures: &Figures) -> Vec<Class<'_>> {
     let mut classes: Vec<Class> = Vec::new();
-    for case in &run.cases {
+    for case in figures.cases() {
         let Some(ratio) = case.ratio() else { continue };
         match classes.iter_mut().find(|class| class.title == case.class) {
             Some(class) => class.ratios.push(ratio),
@@ -114,8 +128,8 @@ fn place(ratio: f64) -> f64 {
 }
 
 /// A bar for each class, from its slowest case to its fastest, with its median.
-fn performance_picture(run: &Run) -> String {
-    let classes = classes(run);
+fn performance_picture(figures: &Figures) -> String {
+    let classes = classes(figures);
     let (row, top) = (26.0, 40.0);
     let bottom = top + row * classes.len() as f64;
     let mut body = String::new();
@@ -231,13 +245,18 @@ fn milliseconds(time: Option<&f64>) -> String {
     time.map_or("–".to_owned(), |time| format!("{time:.4}"))
 }
 
-/// Figures of one run, class by class.
-fn performance_text(run: &Run) -> String {
-    let Run { machine, date, commit, command, not_run, cases } = run;
+/// Where and how the cases of a run were measured.
+fn origin(run: &Run) -> String {
+    let Run { what, machine, date, commit, command, .. } = run;
+    format!("- **{what}**: {machine}; {date}, commit `{commit}`; command: `{command}`.\n")
+}
+
+/// Figures of all runs, class by class.
+fn performance_text(figures: &Figures) -> String {
+    let origins: String = figures.runs.iter().map(origin).collect();
     let mut text = format!(
         "# Performance\n\n\
-         Made from `docs/performance.json` by `tests/pictures.rs`; `scripts/performance.py` writes that file from one run.\n\n\
-         - Machine: {machine}.\n- Date: {date}; commit `{commit}`.\n- Command: `{command}`.\n\
+         Made from `docs/performance.json` by `tests/pictures.rs`; `scripts/performance.py` writes a run into that file.\n\n{origins}\
          - Times are medians in milliseconds with a cold L2, ours by the model's first choice. A peer's time of the same minutes on the \
            same machine stands beside each; `×` is the fastest peer's time over ours. Above 1 ours is faster.\n\
          - \"Floor\" is the time that the bytes take at the copy's bandwidth, or the FLOP at the chip's rate, over ours. \"Build\" is \
@@ -246,16 +265,16 @@ fn performance_text(run: &Run) -> String {
          | Class | Cases | Slowest | Median | Fastest |\n| --- | --- | --- | --- | --- |\n"
     )
     .replace("( pictures", "(pictures");
-    for class in classes(run) {
+    for class in classes(figures) {
         let (least, most) = (class.ratios[0], class.ratios[class.ratios.len() - 1]);
         let (title, count, median) = (class.title, class.ratios.len(), class.median());
         writeln!(text, "| {title} | {count} | {least:.2}× | {median:.2}× | {most:.2}× |").expect("text grows");
     }
-    let all: Vec<f64> = cases.iter().filter_map(Case::ratio).collect();
+    let all: Vec<f64> = figures.cases().filter_map(Case::ratio).collect();
     writeln!(text, "| geometric mean of all cases | {} | | {:.2}× | |", all.len(), geometric_mean(&all))
         .expect("text grows");
     let mut last = "";
-    for case in cases {
+    for case in figures.cases() {
         if case.class != last {
             last = &case.class;
             writeln!(
@@ -281,6 +300,7 @@ fn performance_text(run: &Run) -> String {
         )
         .expect("text grows");
     }
+    let not_run: Vec<&String> = figures.runs.iter().flat_map(|run| &run.not_run).collect();
     if !not_run.is_empty() {
         let names: Vec<String> = not_run.iter().map(|name| format!("`{name}`")).collect();
         writeln!(text, "\n## Not run\n\nNo engine takes them yet: {}.", names.join(", ")).expect("text grows");
@@ -289,10 +309,10 @@ fn performance_text(run: &Run) -> String {
 }
 
 #[test]
-fn figures_and_their_picture_are_those_of_one_run() {
-    let run = run();
-    snapshot::assert_file("docs/pictures/performance.svg", &performance_picture(&run));
-    snapshot::assert_file("docs/performance.md", &performance_text(&run));
+fn the_table_and_its_picture_are_those_of_the_figures() {
+    let figures = figures();
+    snapshot::assert_file("docs/pictures/performance.svg", &performance_picture(&figures));
+    snapshot::assert_file("docs/performance.md", &performance_text(&figures));
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub(super) struct Speller<'a> {
     consumed: BTreeSet<TensorId>,
     /// Register class of each result as it is defined.
     defined: BTreeMap<TensorId, Register>,
+    /// Integers that have a spelling in `float`, too.
+    floats: BTreeMap<TensorId, String>,
 }
 
 impl<'a> Speller<'a> {
@@ -39,12 +41,18 @@ impl<'a> Speller<'a> {
             results: program.results().collect(),
             consumed: operands.copied().chain(also_consumed).collect(),
             defined: BTreeMap::new(),
+            floats: BTreeMap::new(),
         }
     }
 
     /// Marks a value as read by something outside the program: it is rounded to its storage type.
     pub(super) fn consume(&mut self, id: TensorId) {
         self.consumed.insert(id);
+    }
+
+    /// Has an integer of the program spelled so wherever it is converted to `float`, or is one.
+    pub(super) fn spell_in_float(&mut self, id: TensorId, text: &str) {
+        self.floats.insert(id, text.to_owned());
     }
 
     /// Variable that holds the value of a tensor as others read it. An in-place operation reads one value of its
@@ -206,6 +214,9 @@ impl<'a> Speller<'a> {
 
     /// A value converted to a compute type; types without a register class of their own leave it alone.
     fn convert(&mut self, id: TensorId, compute: DataType) -> String {
+        if let Some(text) = self.floats.get(&id).filter(|_| compute == DataType::Float) {
+            return text.clone();
+        }
         let value = self.value(id);
         let register = Register::of(self.data_type(id));
         let section = match (compute, register) {

@@ -190,11 +190,12 @@ pub(super) fn complete(graph: &FinalizedGraph, inputs: &mut HostTensors) -> Resu
         let tensor = graph.tensor(id);
         let mut offsets = vec![0];
         for batch in 0..tensor.dim.first().map_or(0, |count| count - 1) {
-            let mut step = 0;
+            let (mut step, first) = (0, offsets[batch as usize]);
             for &user in &users {
                 step = step.max(room(graph, inputs, user, batch)?);
             }
-            offsets.push(offsets[batch as usize] + step);
+            let is_inside = users.iter().all(|&user| ends_inside(graph.tensor(user), [first, first + step]));
+            offsets.push(if is_inside { first + step } else { first });
         }
         let offset = |position: usize| offsets.get(position).map_or(0.0, |&offset| offset as f64);
         inputs.insert(id, HostTensor::from_fn(tensor.data_type, &tensor.dim, &tensor.stride, offset)?);
@@ -236,6 +237,21 @@ pub(super) fn with_rows(
         host.set(offset, Scalar::Integer(values[position])).ok_or_else(|| sequences.beyond())?;
     }
     Ok(host)
+}
+
+/// Whether a sequence between two offsets ends within what dims and strides say of a tensor's memory.
+fn ends_inside(tensor: &FinalTensor, offsets: [i64; 2]) -> bool {
+    let (dim, stride) = (&tensor.dim, &tensor.stride);
+    if dim.len() != RANK {
+        return true;
+    }
+    let [begin, end] = offsets.map(|offset| offset.saturating_mul(tensor.ragged_offset_multiplier.max(1)));
+    let [along_rows, along] = axes(tensor);
+    let rows = ((end - begin + stride[along_rows].max(1) - 1) / stride[along_rows].max(1)).min(dim[along_rows]);
+    let reach = |axis: usize| (dim[axis] - 1).saturating_mul(stride[axis]);
+    let last = reach(HEADS).saturating_add(reach(along)).saturating_add((rows - 1).saturating_mul(stride[along_rows]));
+    let all = (0..RANK).map(reach).fold(0, i64::saturating_add);
+    rows == 0 || begin.saturating_add(last) <= all
 }
 
 /// What a batch's sequence of a ragged tensor takes of its memory, in units of its offsets.

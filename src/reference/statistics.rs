@@ -24,7 +24,11 @@ pub(super) fn complete(graph: &FinalizedGraph, inputs: &mut HostTensors) -> Resu
             && work(graph, operation) <= MOST_WORK
             && let Ok(forward) = forward(graph, operation, inputs).finalize()
         {
-            let id_of = |id: TensorId| graph.tensor_by_uid(forward.tensor(id).uid);
+            let k = |uid| operation.input(Port::K).filter(|_| uid == uid_of_keys(graph, operation));
+            let id_of = |id: TensorId| {
+                let uid = forward.tensor(id).uid;
+                k(uid).or_else(|| graph.tensor_by_uid(uid))
+            };
             let given = forward.inputs().filter_map(|id| Some((id, seen_as(&forward, id, inputs.get(&id_of(id)?)?))));
             let given: HostTensors = given.collect();
             let results = execute(&forward, &given)?;
@@ -81,7 +85,8 @@ fn forward(graph: &FinalizedGraph, operation: &Operation, inputs: &HostTensors) 
         let of = given
             .ragged_offset
             .map(|id| *offsets.entry(id).or_insert_with(|| forward.tensor(graph.tensor(id).to_tensor())));
-        Some((port, forward.tensor(Tensor { ragged_offset: of, ..given.to_tensor() })))
+        let uid = if port == Port::K { uid_of_keys(graph, operation) } else { given.uid };
+        Some((port, forward.tensor(Tensor { ragged_offset: of, uid: Some(uid), ..given.to_tensor() })))
     };
     let mut taken: Vec<_> = INPUTS.into_iter().filter_map(&mut tensor).collect();
     let outputs = [Port::O, Port::STATS].into_iter().filter_map(&mut tensor).collect();
@@ -108,6 +113,14 @@ fn forward(graph: &FinalizedGraph, operation: &Operation, inputs: &HostTensors) 
     let name = operation.name.clone();
     forward.operation(Operation { name, attributes, compute_data_type: None, inputs: taken, outputs });
     forward
+}
+
+/// The uid of K in the forward pass, where it stands as it is multiplied: one of its own, if the backward pass has it at other ports, too.
+fn uid_of_keys(graph: &FinalizedGraph, operation: &Operation) -> i64 {
+    let Some(k) = operation.input(Port::K) else { return 0 };
+    let uses = operation.inputs.iter().chain(&operation.outputs).filter(|slot| slot.1 == k).count();
+    let largest = graph.tensors().map(|tensor| tensor.uid).max().unwrap_or(0);
+    if uses > 1 { largest.saturating_add(1) } else { graph.tensor(k).uid }
 }
 
 /// A host scalar of an execution.

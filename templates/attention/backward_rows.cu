@@ -35,14 +35,18 @@ for (unsigned step = ${ lanes }$ / 2; step > 0; step /= 2) delta += __shfl_xor_s
 if (lane == 0) {
 const unsigned long long place = head * ${ padded }$ull + query;
 <%- if may_be_empty %>
-const float statistic = <% if length %>exists ? <% endif %>${ stats }$[${ stats_offset }$]<% if length %> : 0.0f<% endif %>;
-partial0[place] = statistic == -fw_infinity() ? fw_infinity() : statistic * ${ log2e }$;  // a row without a finite score has no probabilities
+const float stored = <% if length %>exists ? <% endif %>${ stats }$[${ stats_offset }$]<% if length %> : 0.0f<% endif %>;
+const float statistic = stored == -fw_infinity() ? fw_infinity() : stored;  // a row without a finite score has no probabilities
 <%- else %>
-partial0[place] = <% if length %>exists ? <% endif %>${ stats }$[${ stats_offset }$] * ${ log2e }$<% if length %> : 0.0f<% endif %>;
+const float statistic = <% if length %>exists ? <% endif %>${ stats }$[${ stats_offset }$]<% if length %> : 0.0f<% endif %>;
 <%- endif %>
+partial0[place] = statistic * ${ log2e }$;
 partial1[place] = delta${ factors }$ * ${ scale }$;
-<%- if keeps_delta %>
-partial2[place] = delta${ factors }$;
+<%- if delta_region %>
+${ delta_region }$[place] = delta${ factors }$;
+<%- endif %>
+<%- if share_region %>
+${ share_region }$[place] = fw_fast_exp2((${ sink }$ - statistic) * ${ log2e }$) * (delta${ factors }$);
 <%- endif %>
 }
 }

@@ -61,6 +61,9 @@ ${ read }$
 };
 <%- endif %>
 // scores of a step become probabilities; `factor` is that of what was added up before, where it `moves`
+<%- for line in of_tile %>
+${ line }$
+<%- endfor %>
 const auto softmax = [&](float (&x)[${ scores }$], int block) {
 ${ softmax }$
 };

@@ -1,5 +1,8 @@
 <# From a step's scores to its probabilities, against a reference of each row that moves where a score is far above it: the sums and O are then
    multiplied by what the new reference makes of the old one. -#>
+<%- for line in of_step %>
+${ line }$
+<%- endfor %>
 <%- if program %>
 #pragma unroll
 for (int i = 0; i < ${ scores }$; ++i) {

@@ -86,8 +86,9 @@ fw_attention_rows(const fw_f16* __restrict__ p_t3,
   for (unsigned step = 8 / 2; step > 0; step /= 2) delta += __shfl_xor_sync(0xffffffffu, delta, step);
   if (lane == 0) {
     const unsigned long long place = head * 96ull + query;
-    const float statistic = p_t5[b * 140ull + h * 70ull + query * 1ull];
-    partial0[place] = statistic == -fw_infinity() ? fw_infinity() : statistic * 1.442695f;  // a row without a finite score has no probabilities
+    const float stored = p_t5[b * 140ull + h * 70ull + query * 1ull];
+    const float statistic = stored == -fw_infinity() ? fw_infinity() : stored;  // a row without a finite score has no probabilities
+    partial0[place] = statistic * 1.442695f;
     partial1[place] = delta * t6;
     partial2[place] = delta;
   }

@@ -58,6 +58,7 @@ fw_attention_rows(const float* __restrict__ p_t3,
   const float* __restrict__ p_t4,
   const float* __restrict__ p_t5,
   const float t6,
+  const float* __restrict__ p_t9,
   float* __restrict__ partial0,
   float* __restrict__ partial1,
   float* __restrict__ partial2) {
@@ -78,22 +79,18 @@ fw_attention_rows(const float* __restrict__ p_t3,
   for (unsigned step = 8 / 2; step > 0; step /= 2) delta += __shfl_xor_sync(0xffffffffu, delta, step);
   if (lane == 0) {
     const unsigned long long place = head * 96ull + query;
-    partial0[place] = p_t5[b * 420ull + h * 70ull + query * 1ull] * 1.442695f;
+    const float statistic = p_t5[b * 420ull + h * 70ull + query * 1ull];
+    partial0[place] = statistic * 1.442695f;
     partial1[place] = delta * t6;
-    partial2[place] = delta;
+    partial2[place] = fw_fast_exp2((p_t9[h * 1ull] - statistic) * 1.442695f) * (delta);
   }
 }
 
 extern "C" __global__ void __launch_bounds__(1024)
-fw_attention_sinks_1(const float* __restrict__ p_t9,
-  const int* __restrict__ p_t7,
-  float* __restrict__ p_t13_attention_backward,
-  float* __restrict__ partial0,
-  float* __restrict__ partial1) {
+fw_attention_sinks_1(const int* __restrict__ p_t7, float* __restrict__ p_t13_attention_backward, float* __restrict__ partial0) {
   FW_SHARED(shared_bytes);
   fw_wait_for_previous_launch();
   const unsigned h = blockIdx.x;
-  const float sink = p_t9[h * 1ull] * 1.442695f;
   float total = 0.0f;
 #pragma unroll 1
   for (unsigned b = 0; b < 3u; ++b) {
@@ -101,7 +98,7 @@ fw_attention_sinks_1(const float* __restrict__ p_t9,
     const unsigned long long first = (b * 6ull + h) * 96ull;
 #pragma unroll 4
     for (int query = threadIdx.x; query < queries; query += 1024) {
-      total = fmaf(fw_fast_exp2(sink - partial0[first + query]), partial1[first + query], total);
+      total += partial0[first + query];
     }
   }
   total = fw_block_total(total, reinterpret_cast<float*>(shared_bytes), [](float a, float b) { return a + b; });

@@ -187,7 +187,8 @@ fw_attention_rows_1(const fw_e4m3* __restrict__ p_t3,
   for (unsigned step = 16 / 2; step > 0; step /= 2) delta += __shfl_xor_sync(0xffffffffu, delta, step);
   if (lane == 0) {
     const unsigned long long place = head * 224ull + query;
-    partial0[place] = p_t5[b * 800ull + h * 1ull + query * 4ull] * 1.442695f;
+    const float statistic = p_t5[b * 800ull + h * 1ull + query * 4ull];
+    partial0[place] = statistic * 1.442695f;
     partial1[place] = delta * t11 * t10 * t6;
   }
 }

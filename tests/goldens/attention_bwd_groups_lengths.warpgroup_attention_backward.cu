@@ -85,7 +85,8 @@ fw_attention_rows(const fw_bf16* __restrict__ p_t3,
   for (unsigned step = 16 / 2; step > 0; step /= 2) delta += __shfl_xor_sync(0xffffffffu, delta, step);
   if (lane == 0) {
     const unsigned long long place = head * 160ull + query;
-    partial0[place] = p_t5[b * 420ull + h * 140ull + query * 1ull] * 1.442695f;
+    const float statistic = p_t5[b * 420ull + h * 140ull + query * 1ull];
+    partial0[place] = statistic * 1.442695f;
     partial1[place] = delta * t6;
   }
 }

@@ -45,7 +45,11 @@ pub(in crate::codegen) struct RowsText {
     scale: String,
     /// What Δ is multiplied by, as a factor behind it.
     factors: String,
-    keeps_delta: bool,
+    /// The region that has Δ alone, and the one that has the sink's part of it, where there are such.
+    delta_region: Option<String>,
+    share_region: Option<String>,
+    /// The sink of the head.
+    sink: Option<String>,
     may_be_empty: bool,
     /// Lines that say where ragged sequences lie, and where rows beyond them are nowhere.
     sequences: Vec<String>,
@@ -67,8 +71,12 @@ pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: 
     if kernel.may_be_empty {
         used.add("fw_infinity");
     }
+    if kernel.sink.is_some() {
+        used.add("fw_fast_exp2");
+    }
     let pointer = |id: TensorId| names::pointer(graph, id);
     let [batches, heads, queries] = kernel.extents;
+    let [delta_region, share_region] = kernel.further_regions().map(|place| Some(format!("partial{}", place?)));
     RowsText {
         threads: AttentionRowsKernel::THREADS,
         lanes: kernel.lanes(),
@@ -92,7 +100,9 @@ pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: 
         log2e: names::float_literal(LOG2E),
         scale: factors_text(graph, used, kernel.scale.into_iter().chain(kernel.factors_of_left.iter().copied())),
         factors: kernel.factors.iter().map(|&id| format!(" * {}", number(graph, used, id))).collect(),
-        keeps_delta: kernel.keeps_delta,
+        delta_region,
+        share_region,
+        sink: kernel.sink.map(|id| format!("{}[h * {}ull]", pointer(id), graph.tensor(id).stride[1])),
         may_be_empty: kernel.may_be_empty,
         sequences: offset_lines(graph, [kernel.output, kernel.gradient, kernel.stats].into_iter()),
         length: kernel.lengths.map(|id| length_line(graph, "length", id, queries)),
@@ -108,15 +118,12 @@ pub(in crate::codegen) struct SinksText {
     padded: i64,
     /// The line that says how many queries there are.
     lengths: String,
-    sink: String,
-    sink_step: i64,
     result: String,
     result_step: i64,
-    log2e: String,
 }
 
 pub(in crate::codegen) fn sinks(graph: &FinalizedGraph, used: &mut Used, kernel: &AttentionSinksKernel) -> SinksText {
-    ["FW_SHARED", "fw_fast_exp2", "fw_block_total"].into_iter().for_each(|section| used.add(section));
+    ["FW_SHARED", "fw_block_total"].into_iter().for_each(|section| used.add(section));
     let [batches, heads, queries] = kernel.extents;
     let length = kernel.lengths.map(|id| length_line(graph, "queries", id, queries));
     SinksText {
@@ -125,11 +132,8 @@ pub(in crate::codegen) fn sinks(graph: &FinalizedGraph, used: &mut Used, kernel:
         heads,
         padded: kernel.padded,
         lengths: length.unwrap_or_else(|| format!("constexpr int queries = {queries};")),
-        sink: names::pointer(graph, kernel.sink),
-        sink_step: graph.tensor(kernel.sink).stride[1],
         result: names::pointer(graph, kernel.result),
         result_step: graph.tensor(kernel.result).stride[1],
-        log2e: names::float_literal(LOG2E),
     }
 }
 

@@ -131,6 +131,8 @@ struct ConsumerText {
     /// What makes a reference of a row's largest score, and the weight of that one, where it is not 1.
     top: Option<String>,
     largest_weight: String,
+    /// Lines that say what is the same for all scores of a tile.
+    of_tile: Vec<String>,
     softmax: String,
     /// Room for what is read two columns at a time before scores are there, and the reads of pair `i`.
     pairs: Vec<String>,
@@ -302,7 +304,7 @@ impl Forward<'_, '_> {
             true => format!("first_row + 63 < rows ? keys_of(first_row) / {keys} : 0"),
             false => format!("keys_of(first_row) / {keys}"),
         };
-        let softmax = rows.softmax()?;
+        let (of_tile, softmax) = (rows.of_tile(), rows.softmax()?);
         let (stores, output) = (rows.rows()?, rows.output(true)?);
         let (pairs, pair_reads) = rows.pairs();
         let (scale, largest, seen) = (rows.scale(), rows.knows_largest(), rows.sees_largest());
@@ -347,6 +349,7 @@ impl Forward<'_, '_> {
             kept,
             top,
             largest_weight,
+            of_tile,
             softmax,
             pairs,
             pair_reads,

@@ -12,6 +12,7 @@ mod gradients_fp8;
 mod loads;
 mod output;
 mod queries;
+mod score_program;
 mod scores;
 mod sequences;
 mod warp;

@@ -4,17 +4,15 @@ use serde::Serialize;
 
 use super::fp8::Scaled;
 use super::output::RowStore;
+use super::score_program::ProgramLines;
 use super::sequences::{batch_offset, is_ragged};
 use super::{LN2, LOG2E, combination, dropout, edge_text, existing_rows, fp8, length_lines, number, spread_offset};
-use crate::codegen::expression::Speller;
 use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, ScoreMask, TensorId};
-use crate::kernel::{
-    AttentionExtents, AttentionProblem, ForwardDropout, MmaType, Register, Scores, StageProgram, Value, value_columns,
-};
+use crate::kernel::{AttentionExtents, AttentionProblem, ForwardDropout, MmaType, Scores, value_columns};
 
 /// Device code of rows.
 pub(super) const SECTIONS: &[&str] =
@@ -31,6 +29,8 @@ const MASKED_TOP: f32 = -1.0;
 struct SoftmaxText {
     scores: u32,
     keys: u32,
+    /// What the graph does with scores: lines for all of a step, and for each.
+    of_step: Vec<String>,
     program: Option<String>,
     /// The condition that scores are multiplied by their scale before they are compared.
     scales_first: Option<&'static str>,
@@ -81,7 +81,7 @@ impl ScoreRows<'_, '_> {
         value_columns(self.problem.extents.head[1]) / 2
     }
 
-    fn head_and_query(&self, row: &str) -> [String; 2] {
+    pub(super) fn head_and_query(&self, row: &str) -> [String; 2] {
         head_and_query(self.problem.extents, row)
     }
 
@@ -297,6 +297,19 @@ impl ScoreRows<'_, '_> {
         .join("\n")
     }
 
+    /// What the graph does with scores.
+    fn program(&mut self) -> ProgramLines {
+        match &self.problem.scores {
+            Scores::Program { program, result } => self.program_lines(program, *result),
+            Scores::Scaled(_) => ProgramLines::default(),
+        }
+    }
+
+    /// The lines before the steps of a tile that say what is the same for all its scores.
+    pub(super) fn of_tile(&mut self) -> Vec<String> {
+        self.program().of_tile
+    }
+
     /// From the scores `x` of a step to its probabilities.
     pub(super) fn softmax(&mut self) -> Result<String, Error> {
         let problem = self.problem;
@@ -307,14 +320,12 @@ impl ScoreRows<'_, '_> {
         if !self.is_fp8() {
             self.used.add("fw_exponentials");
         }
-        let program = match &problem.scores {
-            Scores::Program { program, result } => Some(self.program(program, *result)),
-            Scores::Scaled(_) => None,
-        };
+        let program = self.program();
         let record = SoftmaxText {
             scores: self.scores(),
             keys: self.keys,
-            program,
+            of_step: program.of_step,
+            program: Some(program.each.join("\n")).filter(|lines| !lines.is_empty()),
             scales_first: matches!(&problem.scores, Scores::Scaled(factors) if !factors.is_empty())
                 .then_some("scales_first"),
             left: problem.band.left.is_some(),
@@ -328,57 +339,25 @@ impl ScoreRows<'_, '_> {
         template::render(template!("attention/softmax.cuh"), &record)
     }
 
-    /// The lines that evaluate the operations of one score, `x[i]`. What is read for rows and columns beyond the last is the last's.
-    fn program(&mut self, program: &StageProgram, result: TensorId) -> String {
-        let (graph, paired) = (self.graph, &self.problem.paired);
-        let mut lines = vec![self.score_row("i >> 1 & 1"), self.score_column("8 * (i >> 2) + (i & 1)", 1)];
-        let offset = |id: TensorId| self.score_offset(id);
-        let offsets: Vec<(TensorId, String)> = program.loads().map(|id| (id, offset(id))).collect();
-        let coordinates = self.coordinates();
-        let mut speller = Speller::new(graph, self.used, program, [result].into_iter());
-        for step in &program.steps {
-            if step.value == Value::Load {
-                let tensor = graph.tensor(step.tensor);
-                let offset = offsets.iter().find(|known| known.0 == step.tensor).map_or("0", |known| &known.1);
-                let text = match tensor.is_pass_by_value {
-                    true => graph.canonical_name(step.tensor),
-                    false if paired.contains(&step.tensor) => {
-                        format!("fw_value(pairs_{}[i / 2].at[i & 1])", graph.canonical_name(step.tensor))
-                    }
-                    false => speller.element(step.tensor, offset),
-                };
-                if speller.value(step.tensor) != text {
-                    lines.push(speller.define_load(step.tensor, &text));
-                }
-                continue;
-            }
-            let coordinate = step.generated_axis().map(|axis| coordinates[axis].clone());
-            lines.push(speller.define(step, (Register::Float, "x[i]"), coordinate.as_deref()));
-        }
-        let value = speller.unrounded(result);
-        lines.push(format!("x[i] = {value};"));
-        lines.join("\n")
-    }
-
     /// Row of a score, of the first or the second of a lane's, as `of_lane` tells.
-    fn score_row(&self, of_lane: &str) -> String {
+    pub(super) fn score_row(&self, of_lane: &str) -> String {
         format!("const int score_row = min(row + 8 * ({of_lane}), {});", self.problem.extents.rows() - 1)
     }
 
     /// Column of a score, the first of so many side by side.
-    fn score_column(&self, of_lane: &str, count: i64) -> String {
+    pub(super) fn score_column(&self, of_lane: &str, count: i64) -> String {
         let (keys, last) = (self.keys, self.problem.extents.keys - count);
         format!("const int score_column = min(block * {keys} + 2 * int(quad) + {of_lane}, {last});")
     }
 
     /// Batch, head, query and key of a score.
-    fn coordinates(&self) -> [String; 4] {
+    pub(super) fn coordinates(&self) -> [String; 4] {
         let [head, query] = self.head_and_query("score_row");
         ["b".to_owned(), head, query, "score_column".to_owned()]
     }
 
     /// Where the element of a tensor for a score lies.
-    fn score_offset(&self, id: TensorId) -> String {
+    pub(super) fn score_offset(&self, id: TensorId) -> String {
         spread_offset(self.graph, id, &self.coordinates())
     }
 

@@ -58,6 +58,7 @@ pub(in crate::codegen) struct ForwardText {
     scores: u32,
     values: u32,
     words: u32,
+    of_tile: Vec<String>,
     softmax: String,
     /// Room for what is read two columns at a time before scores are there, and the reads of pair `i`.
     pairs: Vec<String>,
@@ -118,6 +119,7 @@ pub(in crate::codegen) fn forward(
         scores,
         values,
         words: scores * problem.operand.bytes() / 4,
+        of_tile: rows.of_tile(),
         softmax: rows.softmax()?,
         pairs,
         pair_reads,

@@ -32,8 +32,10 @@ pub struct AttentionRowsKernel {
     pub factors_of_left: Vec<TensorId>,
     /// Numbers that Δ is multiplied by.
     pub factors: Vec<TensorId>,
-    /// Whether a third region has Δ alone, for the gradients of sinks and of a bias.
+    /// Whether a region has Δ alone, for the gradient of a bias.
     pub keeps_delta: bool,
+    /// Sinks, of whose share of each row, times Δ, a region is: statistics are exact here alone.
+    pub sink: Option<TensorId>,
     /// Whether scores that a mask keeps may all be −∞, as a bias makes them: the row's probabilities are 0 then.
     pub may_be_empty: bool,
     /// Queries of each sequence, where others are not in memory.
@@ -49,8 +51,15 @@ impl AttentionRowsKernel {
     /// Tensors that are read.
     pub fn reads(&self) -> impl Iterator<Item = TensorId> + use<'_> {
         let tensors = [self.output, self.gradient, self.stats].into_iter().chain(self.scale);
-        let tensors = tensors.chain(self.factors_of_left.iter().copied());
+        let tensors = tensors.chain(self.sink).chain(self.factors_of_left.iter().copied());
         tensors.chain(self.lengths).chain(self.offsets.iter().copied()).chain(self.factors.iter().copied())
+    }
+
+    /// Regions of the workspace beyond that of statistics and that of what passes subtract: the number of the one that has Δ alone, and of
+    /// the one that has the sink's part.
+    pub fn further_regions(&self) -> [Option<usize>; 2] {
+        let delta = self.keeps_delta.then_some(2);
+        [delta, self.sink.map(|_| 2 + usize::from(self.keeps_delta))]
     }
 
     /// Lanes of a row: each has eight elements.
@@ -63,9 +72,7 @@ impl AttentionRowsKernel {
 /// The gradient of the sink of each head, from what is known of its queries (`docs/spec/attention.md` AT-O16).
 #[derive(Clone, Debug)]
 pub struct AttentionSinksKernel {
-    /// The sinks.
-    pub sink: TensorId,
-    /// Their gradient.
+    /// The gradient of the sinks.
     pub result: TensorId,
     /// Batches, heads, queries.
     pub extents: [i64; 3],

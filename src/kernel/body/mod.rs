@@ -18,6 +18,7 @@ mod moments;
 mod pointwise;
 mod rows;
 mod score_gradients;
+mod score_program;
 mod turned_values;
 mod value_scaling;
 mod warp_attention;
@@ -47,6 +48,7 @@ pub use moments::{CombineMomentsKernel, MomentsKernel, Parts};
 pub use pointwise::{CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel};
 pub use rows::{ColumnTotals, RowPhase, RowsKernel};
 pub use score_gradients::ScoreGradients;
+pub use score_program::ScoreCap;
 pub use turned_values::TurnedValuesKernel;
 pub use value_scaling::ValueScaling;
 pub use warp_attention::{
@@ -144,9 +146,7 @@ impl Body {
             Self::TurnedValues(kernel) => kernel.touched(),
             Self::HalfRows(kernel) => kernel.touched(),
             Self::AttentionRows(kernel) => (kernel.reads().collect(), Vec::new()),
-            Self::AttentionSinks(kernel) => {
-                ([kernel.sink].into_iter().chain(kernel.lengths).collect(), vec![kernel.result])
-            }
+            Self::AttentionSinks(kernel) => (kernel.lengths.into_iter().collect(), vec![kernel.result]),
             Self::DropoutMask(kernel) => (kernel.dropout.reads().collect(), vec![kernel.output]),
             Self::AttentionBackward(kernel) => kernel.problem.touched(),
             Self::AttentionQueries(kernel) => kernel.problem.touched(),

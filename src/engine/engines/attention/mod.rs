@@ -80,9 +80,8 @@ impl Engine for WarpgroupAttention {
         let Some(attention) = fusion.attention() else {
             return Err(Reason::Graph("a graph that is no attention".to_owned()));
         };
-        let operations = attention.modifiers.len();
         let plan = Plan::boxed(fusion, attention).map_err(Reason::Graph)?;
-        Ok(Box::new(Offered { plan, operations }))
+        Ok(Box::new(Offered { plan }))
     }
 }
 
@@ -147,8 +146,6 @@ const FIELDS: &[Field<Config>] = &[
 #[derive(Debug)]
 struct Offered {
     plan: Plan,
-    /// Pointwise operations on a score.
-    operations: usize,
 }
 
 /// A tile of a block, how many heads it has rows of, and how many blocks share its keys.
@@ -210,7 +207,7 @@ impl Offer for Offered {
             let AttentionTile { keys, stages, .. } = tile;
             let splits = u32::try_from(parts).unwrap_or(1);
             let config = Config { queries: tile.queries(), keys, stages, pack_heads: packed > 1, splits };
-            let estimate = model::estimate(&self.plan, (tile, packed, parts), self.operations, device);
+            let estimate = model::estimate(&self.plan, (tile, packed, parts), device);
             (estimate, EngineConfig::of_fields(NAME, FIELDS, &config), None)
         });
         let mut ranking = ranked(priced.collect(), 1e6);

@@ -4,7 +4,8 @@ use super::plan::Plan;
 use crate::device::Device;
 use crate::engine::estimate::Waves;
 use crate::engine::{Bound, Estimate, Floor, Term};
-use crate::kernel::{AttentionTile, MmaType, operand_lines, value_columns};
+use crate::graph::{PointwiseMode, TensorId};
+use crate::kernel::{AttentionTile, MmaType, ScoreCap, Scores, Step, Value, operand_lines, value_columns};
 
 /// Multiply-adds of a multiprocessor in a clock, of 16-bit operands.
 const PER_CLOCK: f64 = 2048.0;
@@ -19,10 +20,16 @@ const REACHED: [f64; 4] = [0.0, 0.6, 0.65, 0.98];
 /// Clocks of a warpgroup's softmax for a key of 64 rows, where others run beside it.
 const CLOCKS_OF_KEY: f64 = 5.0;
 
-/// What every score costs beyond that, for each operation on it.
-const CLOCKS_OF_OPERATION: f64 = 2.0;
+/// What an instruction for every score costs a warpgroup beyond that, for a key of 64 rows: nothing hides it. Fitted to caps and to ALiBi
+/// (`docs/performance-notes.md`).
+const CLOCKS_OF_INSTRUCTION: f64 = 0.7;
 
-/// What drawing numbers for them costs beyond that, of a warpgroup.
+/// Instructions of a cap, and of other functions that are more than one; words that are read, two scores of a lane at a time.
+const OF_CAP: f64 = 10.0;
+const OF_FUNCTION: f64 = 10.0;
+const OF_READ: f64 = 1.5;
+
+/// What drawing numbers for them costs beyond that, of a warpgroup: nothing hides it, either.
 const CLOCKS_OF_DRAWING: f64 = 6.0;
 
 /// Clocks between two boxes, however few their rows (not measured: a line of 64 rows takes about so long at the rate of memory).
@@ -59,13 +66,37 @@ fn boxes(plan: &Plan, tile: AttentionTile) -> f64 {
     f64::from(count(0) + count(1)) * CLOCKS_OF_BOX
 }
 
+/// Instructions of a lane for what is done with each of its scores, beyond scaling them.
+fn instructions(plan: &Plan, packed: i64) -> f64 {
+    let Scores::Program { program, result } = &plan.problem.scores else { return 0.0 };
+    let cap = ScoreCap::of(&plan.graph, program, *result);
+    let is_of_cap = |id: TensorId| cap.as_ref().is_some_and(|cap| cap.result == id || cap.inside.contains(&id));
+    let same = program.same_for_heads(&plan.graph, packed > 1);
+    let others = program.steps.iter().filter(|step| !is_of_cap(step.tensor) && !same.contains(&step.tensor));
+    let of_step = |step: &Step| match (&step.value, step.pointwise()) {
+        (Value::Load, _) => OF_READ,
+        (_, Some((attributes, ..))) => match attributes.mode {
+            PointwiseMode::GenIndex | PointwiseMode::Identity => 0.0,
+            mode if is_one_instruction(mode) => 1.0,
+            _ => OF_FUNCTION,
+        },
+        _ => 0.0,
+    };
+    let of_cap = if cap.is_some() { OF_CAP } else { 0.0 };
+    of_cap + others.map(of_step).sum::<f64>()
+}
+
+fn is_one_instruction(mode: PointwiseMode) -> bool {
+    use PointwiseMode as M;
+    let is_simple = matches!(
+        mode,
+        M::Add | M::Sub | M::Mul | M::AddSquare | M::Max | M::Min | M::Abs | M::Neg | M::ReluFwd | M::BinarySelect
+    );
+    is_simple || mode.is_comparison() || mode.is_logical()
+}
+
 /// The expected time of tiles whose keys so many blocks share, in seconds.
-pub(super) fn estimate(
-    plan: &Plan,
-    (tile, packed, parts): (AttentionTile, i64, i64),
-    operations: usize,
-    device: &Device,
-) -> Estimate {
+pub(super) fn estimate(plan: &Plan, (tile, packed, parts): (AttentionTile, i64, i64), device: &Device) -> Estimate {
     let extents = plan.extents();
     let heads = (extents.batches * extents.heads / packed) as f64;
     let [head, value_head] = extents.head;
@@ -73,13 +104,14 @@ pub(super) fn estimate(
     let per_clock = if plan.problem.operand == MmaType::Fp8 { 2.0 * PER_CLOCK } else { PER_CLOCK };
     let products = f64::from(tile.queries() * tile.keys) * multiplied as f64 / per_clock;
     let of_dropout = if plan.problem.dropout.is_some() { CLOCKS_OF_DRAWING } else { 0.0 };
-    let of_key = CLOCKS_OF_KEY + of_dropout + CLOCKS_OF_OPERATION * operations as f64;
-    let softmax = f64::from(tile.consumers * tile.keys) * of_key;
+    let keys = f64::from(tile.consumers * tile.keys);
+    let softmax = keys * CLOCKS_OF_KEY;
+    let modifiers = keys * (of_dropout + CLOCKS_OF_INSTRUCTION * instructions(plan, packed));
     let consumers = tile.consumers as usize;
     let brought =
         f64::from(tile.keys) * ((head + value_head) * i64::from(plan.problem.operand.bytes())) as f64 / BYTES_PER_CLOCK;
-    let step =
-        (products / REACHED[consumers]).max(softmax).max(boxes(plan, tile)).max(brought) + CLOCKS_OF_STEP[consumers];
+    let hidden = (products / REACHED[consumers]).max(softmax).max(boxes(plan, tile)).max(brought);
+    let step = hidden + modifiers + CLOCKS_OF_STEP[consumers];
     let of_part = |steps: i64| (steps + parts - 1) / parts;
     let steps: Vec<i64> = plan.steps([tile.queries(), tile.keys], packed).map(of_part).collect();
     let heads = heads * parts as f64;

@@ -64,6 +64,7 @@ impl Plan {
         outputs_are_taken(fusion)?;
         let (operands, sources) = (attention.operands(graph), attention.sources(graph));
         let output = attention.result(graph);
+        is_stored(graph, output)?;
         let operand = operand_type(graph, attention, operands, output)?;
         let scaling = scaling::of(graph, attention, operand)?;
         let extents = extents(graph, operands);
@@ -74,18 +75,20 @@ impl Plan {
         lengths_agree(graph, attention, &band)?;
         let pages = pages::of(graph, attention, &band)?;
         let stored = || [output].into_iter().chain(statistics.tensors());
-        stored().try_for_each(|id| are_offsets(graph, id))?;
-        let ragged = sources.into_iter().map(|source| source.0).chain(pages::tables(pages)).chain(stored());
-        let offsets = boxes::offsets(graph, ragged, band.lengths.is_some())?;
+        let heads = || sources.into_iter().map(|source| source.0).chain(pages::tables(pages)).chain(stored());
+        heads().try_for_each(|id| are_offsets(graph, id))?;
+        let offsets = boxes::offsets(graph, heads(), band.lengths.is_some())?;
         let dropout = attention.dropout.map(|id| dropping(graph, id)).transpose()?;
         let drawn = dropout.and_then(|dropout: ForwardDropout| dropout.drawn());
         let mask = attention.dropout.map(|id| mask_of(graph, id, drawn, extents)).transpose()?.flatten();
         let paired = paired(graph, &scores, extents);
+        let sink = graph.operation(attention.softmax).input(Port::SINK);
+        sink.map_or(Ok(()), |id| are_sinks(graph, id))?;
         let problem = AttentionProblem {
             output,
             stores: row_stores(graph, output, operand),
             statistics,
-            sink: graph.operation(attention.softmax).input(Port::SINK),
+            sink,
             operand,
             probabilities: graph.tensor(attention.probabilities(graph)).data_type,
             scaling,
@@ -309,6 +312,23 @@ fn extents(graph: &FinalizedGraph, operands: [TensorId; 3]) -> AttentionExtents 
         keys: k[3],
         head: [q[3], v[3]],
         packed: 1,
+    }
+}
+
+/// O is the caller's: no kernel computes statistics, or largest magnitudes, alone.
+fn is_stored(graph: &FinalizedGraph, output: TensorId) -> Result<(), String> {
+    match graph.tensor(output).is_virtual {
+        true => Err(format!("tensor {} is virtual; required an O in memory", graph.describe_tensor(output))),
+        false => Ok(()),
+    }
+}
+
+/// Sinks, or their gradient, lie in memory.
+pub(in crate::engine::engines) fn are_sinks(graph: &FinalizedGraph, id: TensorId) -> Result<(), String> {
+    let tensor = graph.tensor(id);
+    match tensor.is_virtual || tensor.is_pass_by_value {
+        true => Err(format!("tensor {}: sinks and their gradient are in memory", graph.describe_tensor(id))),
+        false => Ok(()),
     }
 }
 

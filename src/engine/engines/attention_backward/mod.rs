@@ -228,7 +228,7 @@ impl Offer for Offered {
         let halves = plan.push_half_rows(&mut builder);
         // a step may begin beside the last queries of a part that is stored together, and end beyond them
         let regions = plan.push_rows(&mut builder, 2 * STEPS[0]);
-        if let [statistics, _, delta] = regions[..] {
+        if let [statistics, _, delta, ..] = regions[..] {
             self.push_bias(&mut builder, [statistics, delta], device);
         }
         if let Some(passes) = passes {
@@ -290,29 +290,71 @@ mod tests {
     use super::*;
     use crate::device::ComputeCapability;
     use crate::engine::select;
-    use crate::graph::{AttentionBackward, DataType, Graph, Port, Tensor};
+    use crate::graph::{AttentionBackward, DataType, Graph, Port, Scalar, Tensor};
     use std::sync::Arc;
 
-    /// Why no engine takes the gradients of heads of a type, whose scores are capped by a number of a type in memory; the engine that does.
-    fn taken([io, of_cap]: [DataType; 2]) -> Result<&'static str, String> {
+    /// The gradients of heads of a type, with one more input, and one more result if it has one.
+    fn backward(io: DataType, further: (Port, Tensor), result: Option<(Port, Tensor)>) -> Graph {
         let mut graph = Graph::new().io_data_type(io).compute_data_type(DataType::Float);
-        let heads = |name: &str| Tensor::new(name).row_major([1, 2, 128, 64]);
-        let mut inputs: Vec<_> = [Port::Q, Port::K, Port::V, Port::O, Port::DO]
-            .map(|port| (port, graph.tensor(heads(port.0))))
-            .into_iter()
-            .collect();
+        let heads = |port: Port| (port, Tensor::new(port.0).row_major([1, 2, 128, 64]));
         let statistics = Tensor::new("Stats").row_major([1, 2, 128, 1]).data_type(DataType::Float);
-        inputs.push((Port::STATS, graph.tensor(statistics)));
-        inputs.push((Port::SOFT_CAP, graph.tensor(Tensor::new("cap").row_major([1; 4]).data_type(of_cap))));
-        let results = [Port::DQ, Port::DK, Port::DV];
-        for (id, port) in
-            graph.composite("backward", AttentionBackward::default(), &inputs, &results).into_iter().zip(results)
-        {
-            *graph.set_output(id) = heads(port.0);
+        let read = [Port::Q, Port::K, Port::V, Port::O, Port::DO].map(heads);
+        let read = read.into_iter().chain([(Port::STATS, statistics), further]);
+        let inputs: Vec<_> = read.map(|(port, tensor)| (port, graph.tensor(tensor))).collect();
+        let results: Vec<_> = [Port::DQ, Port::DK, Port::DV].map(heads).into_iter().chain(result).collect();
+        let ports: Vec<Port> = results.iter().map(|result| result.0).collect();
+        let ids = graph.composite("backward", AttentionBackward::default(), &inputs, &ports);
+        for (id, (_, tensor)) in ids.into_iter().zip(results) {
+            *graph.set_output(id) = tensor;
         }
-        let graph = Arc::new(graph.finalize().expect("well formed"));
-        let selected = select(&graph, ComputeCapability::SM_90);
+        graph
+    }
+
+    /// The engine that takes a graph, or why none does.
+    fn engine(graph: &Graph) -> Result<&'static str, String> {
+        let selected = select(&Arc::new(graph.finalize().expect("well formed")), ComputeCapability::SM_90);
         selected.map(|selection| selection.engine().name()).map_err(|refused| refused.to_string())
+    }
+
+    /// The same of heads of a type, whose scores are capped by a number of a type in memory.
+    fn taken([io, of_cap]: [DataType; 2]) -> Result<&'static str, String> {
+        let cap = Tensor::new("cap").row_major([1; 4]).data_type(of_cap);
+        engine(&backward(io, (Port::SOFT_CAP, cap), None))
+    }
+
+    #[test]
+    fn no_gradient_takes_the_place_of_what_launches_read() {
+        let sink = || Tensor::new("sink").row_major([1, 2, 1, 1]).data_type(DataType::Float);
+        let mut graph = backward(DataType::Half, (Port::SINK_TOKEN, sink()), None);
+        assert_eq!(engine(&graph), Ok(NAME));
+        let q = graph.last_operation().inputs[0].1;
+        graph.last_operation().outputs[0].1 = q;
+        let reason = engine(&graph).unwrap_err();
+        assert!(reason.contains("tensor 'Q'") && reason.contains("in place"), "{reason}");
+    }
+
+    #[test]
+    fn sinks_with_a_gradient_are_in_memory() {
+        let result = || Some((Port::DSINK_TOKEN, Tensor::new("dSink").row_major([1; 4]).data_type(DataType::Float)));
+        let one_head = |sink| {
+            let mut graph = backward(DataType::Half, (Port::SINK_TOKEN, sink), result());
+            // of one head, so that a number is a sink
+            let operation = graph.last_operation();
+            let ids: Vec<_> = operation.inputs.iter().chain(&operation.outputs).copied().collect();
+            for (_, id) in ids {
+                let tensor = graph.tensor_mut(id);
+                tensor.dim[1] = 1;
+            }
+            engine(&graph)
+        };
+        assert_eq!(one_head(Tensor::new("sink").row_major([1; 4]).data_type(DataType::Float)), Ok(NAME));
+        let number = Tensor {
+            dim: vec![1; 4],
+            stride: vec![1; 4],
+            ..Tensor::scalar("sink", DataType::Float, Scalar::Float(0.5))
+        };
+        let reason = one_head(number).unwrap_err();
+        assert!(reason.contains("tensor 'sink'") && reason.contains("in memory"), "{reason}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::attention::boxes::{self, are_offsets, boxes, has_vectors, is_boxed};
 use super::super::attention::plan::{
-    are_counted, are_heads, band_of, drawing_registers, dropping_of, has_rows, mask_of, multiplied_type,
+    are_counted, are_heads, are_sinks, band_of, drawing_registers, dropping_of, has_rows, mask_of, multiplied_type,
     of_another_type, row_stores,
 };
 use super::{bias, scaling};
@@ -129,6 +129,7 @@ impl Plan {
         only_backward(fusion)?;
         outputs_are_taken(fusion)?;
         let operation = graph.operation(id);
+        is_not_in_place(graph, operation)?;
         let Attributes::Composite(Composite::AttentionBackward(backward)) = &operation.attributes else {
             return Err("a core of another kind".to_owned());
         };
@@ -205,11 +206,6 @@ impl Plan {
         (self.extents.queries + PADDING - 1) / PADDING * PADDING
     }
 
-    /// Whether some function reads Δ as it is, beside what is scaled.
-    fn keeps_delta(&self) -> bool {
-        self.sinks.is_some() || self.bias_gradient.is_some()
-    }
-
     /// Registers of a thread for what it draws, and for what it reads and makes of scores, of a step whose others are keys or queries.
     pub(in crate::engine::engines) fn further_registers(&self, others: u32, are_keys: bool) -> u32 {
         const LEANING: u32 = 12;
@@ -244,7 +240,8 @@ impl Plan {
             scale: self.scale,
             factors: self.scaling.iter().flat_map(|scaling| scaling.deltas.iter().copied()).collect(),
             factors_of_left: self.dropout.map_or(Vec::new(), |dropout| dropout.factors_of_delta()),
-            keeps_delta: self.keeps_delta(),
+            keeps_delta: self.bias_gradient.is_some(),
+            sink: self.sinks.map(|[sink, _]| sink),
             may_be_empty: self.bias.is_some(),
             lengths: self.band.lengths.map(|[queries, _]| queries).filter(|_| !offsets.is_empty()),
             offsets,
@@ -253,9 +250,9 @@ impl Plan {
 
     /// What the launch behind it makes of the sinks' gradient.
     fn sinks(&self) -> Option<AttentionSinksKernel> {
-        let [sink, result] = self.sinks?;
+        let [_, result] = self.sinks?;
         let lengths = self.band.lengths.map(|[queries, _]| queries);
-        Some(AttentionSinksKernel { sink, result, extents: self.rows().extents, lengths, padded: self.padded() })
+        Some(AttentionSinksKernel { result, extents: self.rows().extents, lengths, padded: self.padded() })
     }
 
     /// What a pass computes.
@@ -338,16 +335,17 @@ impl Plan {
     /// read beyond the last head's, and gradients of sinks. Regions are those of statistics, of what passes subtract, and of Δ where it is kept.
     pub(in crate::engine::engines) fn push_rows(&self, builder: &mut KernelBuilder, step: u32) -> Vec<Parameter> {
         let floats = self.extents.batches * self.extents.heads * self.padded() + i64::from(step);
-        let regions = builder.regions(2 + usize::from(self.keeps_delta()), floats);
-        self.push_row_facts(builder, &regions);
-        if let [statistics, _, delta] = regions[..] {
-            self.push_sinks(builder, [statistics, delta]);
+        let rows = self.rows();
+        let [delta, share] = rows.further_regions();
+        let regions = builder.regions(2 + delta.iter().chain(&share).count(), floats);
+        self.push_row_facts(builder, rows, &regions);
+        if let Some(share) = share {
+            self.push_sinks(builder, regions[share]);
         }
         regions
     }
 
-    fn push_row_facts(&self, builder: &mut KernelBuilder, regions: &[Parameter]) {
-        let rows = self.rows();
+    fn push_row_facts(&self, builder: &mut KernelBuilder, rows: AttentionRowsKernel, regions: &[Parameter]) {
         let [batches, heads, queries] = rows.extents;
         let lanes = batches * heads * queries * i64::from(rows.lanes());
         let shape = Shape::line_of_blocks(lanes, AttentionRowsKernel::THREADS);
@@ -356,14 +354,14 @@ impl Plan {
         builder.push("attention_rows", shape, parameters, Body::AttentionRows(rows));
     }
 
-    /// The gradient of sinks, from the statistics and Δ.
-    fn push_sinks(&self, builder: &mut KernelBuilder, regions: [Parameter; 2]) {
+    /// The gradient of sinks, from their part of each row.
+    fn push_sinks(&self, builder: &mut KernelBuilder, share: Parameter) {
         let Some(sinks) = self.sinks() else { return };
         let grid = [u32::try_from(sinks.extents[1]).unwrap_or(u32::MAX), 1];
         let block = [AttentionSinksKernel::THREADS, 1, 1];
         let shape = Shape { grid, block, shared_bytes: AttentionSinksKernel::SHARED_BYTES };
-        let tensors = [sinks.sink].into_iter().chain(sinks.lengths).chain([sinks.result]);
-        let parameters = tensors.map(Parameter::Tensor).chain(regions).collect();
+        let tensors = sinks.lengths.into_iter().chain([sinks.result]);
+        let parameters = tensors.map(Parameter::Tensor).chain([share]).collect();
         builder.push("attention_sinks", shape, parameters, Body::AttentionSinks(sinks));
     }
 
@@ -402,10 +400,22 @@ fn extents(graph: &FinalizedGraph, [q, k, v, ..]: [TensorId; 5]) -> Result<Atten
 
 fn are_statistics(graph: &FinalizedGraph, id: TensorId) -> Result<(), String> {
     let tensor = graph.tensor(id);
-    if tensor.data_type != DataType::Float || tensor.is_virtual {
+    if tensor.data_type != DataType::Float || tensor.is_virtual || tensor.is_pass_by_value {
         return Err(format!("tensor {}: statistics are FLOAT, in memory", graph.describe_tensor(id)));
     }
     are_offsets(graph, id)
+}
+
+/// No launch writes what a later one reads.
+fn is_not_in_place(graph: &FinalizedGraph, operation: &Operation) -> Result<(), String> {
+    match operation.output_tensors().find(|&output| operation.input_tensors().any(|input| input == output)) {
+        Some(id) => Err(format!(
+            "tensor {}: no kernels for {} in place: launches read what another one would write",
+            graph.describe_tensor(id),
+            operation.tag()
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Sinks and their gradient, where this is stored: what sinks add to the sums is in the statistics.
@@ -413,6 +423,7 @@ fn sinks(graph: &FinalizedGraph, operation: &Operation) -> Result<Option<[Tensor
     let result = operation.output(Port::DSINK_TOKEN).filter(|&id| !graph.tensor(id).is_virtual);
     let Some(pair) = operation.input(Port::SINK_TOKEN).zip(result) else { return Ok(None) };
     let pair = [pair.0, pair.1];
+    pair.into_iter().try_for_each(|id| are_sinks(graph, id))?;
     match pair.into_iter().find(|&id| graph.tensor(id).data_type != DataType::Float) {
         Some(id) => Err(format!("tensor {}: sinks and their gradient are FLOAT", graph.describe_tensor(id))),
         None => Ok(Some(pair)),

@@ -256,7 +256,7 @@ mod tests {
 
     use super::*;
     use crate::engine::{Selection, select};
-    use crate::graph::{DataType, Graph, Tensor};
+    use crate::graph::{DataType, Graph, Scalar, Tensor};
 
     /// `softmax(Q · Kᵀ) · V` of heads of so many elements, of queries and of values.
     fn attention(io: DataType, [head, value_head]: [i64; 2]) -> Arc<FinalizedGraph> {
@@ -298,6 +298,35 @@ mod tests {
         assert!(reason(DataType::Half, [64, 64], (7, 0)).contains("has no matrix instruction for F16 operands"));
         assert!(reason(DataType::BFloat16, [64, 64], (7, 5)).contains("it begins with sm_80"));
         assert!(reason(DataType::Half, [64, 264], (8, 0)).contains("required at most 256"));
+    }
+
+    /// Why nobody takes an attention with a sink, and with queries that are ragged where so many offsets are given.
+    fn reason(sink: Tensor, offsets: Option<i64>) -> String {
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        graph.intermediate_data_type = Some(DataType::Float);
+        let ragged_offset = offsets
+            .map(|count| graph.tensor(Tensor::new("offsets").row_major([count, 1, 1, 1]).data_type(DataType::Int32)));
+        let q = graph.tensor(Tensor { ragged_offset, ..Tensor::new("Q").row_major([2, 1, 64, 64]) });
+        let k = graph.tensor(Tensor::new("K").dim([2, 1, 64, 64]).stride([4096, 4096, 1, 64]));
+        let v = graph.tensor(Tensor::new("V").row_major([2, 1, 64, 64]));
+        let scores = graph.matmul("scores", q, k);
+        let sink = graph.tensor(sink);
+        let (p, _) = graph.softmax_with("softmax", scores, Some(sink), &[]);
+        graph.tensor_mut(p).data_type = Some(DataType::Half);
+        let o = graph.matmul("values", p, v);
+        graph.set_output(o);
+        let graph = Arc::new(graph.finalize().expect("well formed"));
+        select(&graph, ComputeCapability::SM_90).map(|taken| taken.engine().name()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_kernels_read_by_pointers_is_in_memory_and_has_all_its_entries() {
+        let number = Tensor::scalar("sink", DataType::Float, Scalar::Float(0.5));
+        let found = reason(Tensor { dim: vec![1; 4], stride: vec![1; 4], ..number }, None);
+        assert!(found.contains("tensor 'sink'") && found.contains("in memory"), "{found}");
+        let sink = Tensor::new("sink").row_major([1; 4]).data_type(DataType::Float);
+        let found = reason(sink, Some(2));
+        assert!(found.contains("tensor 'Q'") && found.contains("along their first axis 3"), "{found}");
     }
 
     #[test]

@@ -1,0 +1,103 @@
+"""What the sweeps beside cuDNN and PyTorch share: files of cases, timing of cuDNN's plans, the table of ratios."""
+
+import json
+import math
+import os
+import sys
+
+
+def write_cases(folder, cases, graph):
+    """`cases.json`, and a graph file of each case."""
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "cases.json"), "w") as file:
+        json.dump(cases, file, indent=1)
+    for case in cases:
+        with open(os.path.join(folder, case["case"] + ".json"), "w") as file:
+            json.dump(graph(case), file)
+    print(f"{len(cases)} graphs in {folder}")
+
+
+def read_cases(folder):
+    with open(os.path.join(folder, "cases.json")) as file:
+        return json.load(file)
+
+
+def time_plans(cudnn, handle, graph, pack, plans, time, record):
+    """Builds a graph of the frontend and times its first plans: `median_ms` is that of the first, `best_ms` the least."""
+    import torch
+
+    graph.validate()
+    graph.build_operation_graph()
+    graph.create_execution_plans([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
+    graph.check_support()
+    graph.build_plans(cudnn.build_plan_policy.HEURISTICS_CHOICE)
+    workspace = torch.empty(max(graph.get_workspace_size(), 1), device="cuda", dtype=torch.uint8)
+    record["median_ms"] = record["best_ms"] = time(lambda: graph.execute(pack, workspace, handle=handle))
+    for number in range(1, min(plans, graph.get_execution_plan_count())):
+        try:
+            graph.build_plan_at_index(number)
+            size = max(graph.get_workspace_size_plan_at_index(number), 1)
+            own = torch.empty(size, device="cuda", dtype=torch.uint8)
+            run = lambda: graph.execute_plan_at_index(pack, own, number, handle=handle)
+            record["best_ms"] = min(record["best_ms"], time(run))
+        except Exception:
+            continue
+
+
+def measure(folder, out, measured):
+    """Puts each case to `measured`, and what it answers into a file, case by case."""
+    records = []
+    cases = read_cases(folder)
+    for number, case in enumerate(cases):
+        records.append(measured(case))
+        print(f"{number + 1}/{len(cases)} {case['case']} {records[-1].get('best_ms')} {records[-1].get('torch_ms')}", file=sys.stderr)
+        with open(out, "w") as file:
+            json.dump({"cases": records}, file)
+
+
+def by_case(path):
+    with open(path) as file:
+        data = json.load(file)
+    return {record["case"]: record for record in (data["cases"] if isinstance(data, dict) else data)}
+
+
+def show_table(args, groups, shape):
+    """Ratios of the bar, cuDNN's best plan or PyTorch, over ours, by groups of cases; cases below `args.below` with their shape."""
+    ours, peers = by_case(args.ours), by_case(args.peers)
+    ratios = []
+    for case in read_cases(args.folder):
+        name = case["case"]
+        bars = [peers.get(name, {}).get(key) for key in ("best_ms", "torch_ms")]
+        bar, own = min((ms for ms in bars if ms), default=None), ours.get(name, {}).get("median_ms")
+        if bar and own:
+            ratios.append((bar / own, own, bar, case, ours[name].get("config", "")))
+        else:
+            print(f"{name}: {'no peer: ' + peers.get(name, {}).get('verdict', '') if own else 'not run by us'}")
+    mean = lambda some: math.exp(sum(math.log(ratio) for ratio in some) / len(some)) if some else float("nan")
+    for name, wanted in groups.items():
+        some = [ratio for ratio, _, _, case, _ in ratios if wanted(case)]
+        print(f"{name:10} {len(some):4} cases, geometric mean {mean(some):.3f}, under 1 {sum(r < 1 for r in some)}, under 0.8 {sum(r < 0.8 for r in some)}")
+    for ratio, own, bar, case, config in sorted(ratios, key=lambda row: row[0]):
+        if ratio < args.below:
+            print(f"{ratio:6.2f} {own:8.4f} ms, bar {bar:8.4f}  {shape(case)}  {config}")
+
+
+def add_commands(parser, write, peers, table, count):
+    """The three commands of a sweep."""
+    commands = parser.add_subparsers(required=True)
+    graphs = commands.add_parser("graphs")
+    graphs.add_argument("folder")
+    graphs.add_argument("--count", type=int, default=count)
+    graphs.add_argument("--seed", type=int, default=1)
+    graphs.set_defaults(run=write)
+    beside = commands.add_parser("peers")
+    beside.add_argument("folder")
+    beside.add_argument("out")
+    beside.add_argument("--plans", type=int, default=4)
+    beside.add_argument("--repetitions", type=int, default=30, help="milliseconds of measuring, each")
+    beside.set_defaults(run=peers)
+    shown = commands.add_parser("table")
+    for name in ("folder", "ours", "peers"):
+        shown.add_argument(name)
+    shown.add_argument("--below", type=float, default=0.9, help="ratios that are listed")
+    shown.set_defaults(run=table)
