@@ -2,14 +2,14 @@
 """Random attention beside cuDNN and PyTorch: shapes that nobody tuned for.
 
     scripts/attention-sweep.py graphs DIR [--count 100] [--seed 1]       writes DIR/cases.json and a graph file a case
-    fusewright bench -q DIR/sweep_*.json --json OURS.json                measures ours
+    scripts/attention-sweep.py peers DIR OURS.json --plans 1             measures ours, where the loader finds what scripts/install-cudnn.sh installs
     scripts/attention-sweep.py peers DIR PEERS.json [--plans 4]          measures theirs, on the same machine right before or after
     scripts/attention-sweep.py table DIR OURS.json PEERS.json            shows ratios: theirs over ours, so that more is better
 
 `peers` needs PyTorch, Triton and the cuDNN frontend; a case's bar is the fastest of cuDNN's first plans and PyTorch's
 `scaled_dot_product_attention` (which is not asked for windows and lengths). Graphs are drawn from a seed: the same one gives the same
 graphs. They are forward and backward passes and decoding steps: heads and groups of them, lengths, sizes of heads, no mask, a causal one, a
-window, or a length for each sequence.
+window, or a length for each sequence. Graph files serve `fusewright bench` too, which draws lengths of its own.
 """
 
 import argparse
