@@ -372,3 +372,35 @@ fn assert_statistics(case: Case) {
     let finite = |values: Vec<f64>| -> Vec<f64> { values.into_iter().map(|value| value.max(-1e3)).collect() };
     assert_near(&finite(at(Port::STATS)), &finite(statistics), 4.0);
 }
+
+/// Heads of K and V that are one tensor: what the forward pass gives for them is found all the same.
+#[test]
+fn statistics_of_shared_keys_and_values_are_those_of_their_forward_pass() {
+    let mut graph = float_graph();
+    let heads = |graph: &mut Graph, name: &str, rows: i64| input(graph, name, &[1, 2, rows, 4], DataType::Float);
+    let [q, o, gradient] = ["Q", "O", "dO"].map(|name| heads(&mut graph, name, 5));
+    let keys = heads(&mut graph, "KV", 6);
+    let statistics = input(&mut graph, "Stats", &[1, 2, 5, 1], DataType::Float);
+    let inputs =
+        [(Port::Q, q), (Port::K, keys), (Port::V, keys), (Port::O, o), (Port::DO, gradient), (Port::STATS, statistics)];
+    let outputs = [(Port::DQ, 5), (Port::DK, 6), (Port::DV, 6)];
+    let results = graph.composite("backward", AttentionBackward::default(), &inputs, &outputs.map(|(port, _)| port));
+    for (id, (port, rows)) in results.into_iter().zip(outputs) {
+        *graph.set_output(id) = Tensor::new(port.0).row_major([1, 2, rows, 4]);
+    }
+    let graph = graph.finalize().unwrap();
+    let inputs = random_inputs(&graph, 3, Distribution::Normal).unwrap();
+    let values = |name: &str| inputs[&by_name(&graph, name)].to_dense::<f64>().unwrap();
+    let (q, keys, o, statistics) = (values("Q"), values("KV"), values("O"), values("Stats"));
+    for row in 0..10 {
+        let head = row / 5;
+        let product = |key: usize| (0..4).map(|at| q[row * 4 + at] * keys[(head * 6 + key) * 4 + at]).sum::<f64>();
+        let weights: Vec<f64> = (0..6).map(|key| product(key).exp()).collect();
+        let sum: f64 = weights.iter().sum();
+        assert!((statistics[row] - sum.ln()).abs() < 1e-5, "row {row}: {} and {}", statistics[row], sum.ln());
+        for at in 0..4 {
+            let expected = (0..6).map(|key| weights[key] / sum * keys[(head * 6 + key) * 4 + at]).sum::<f64>();
+            assert!((o[row * 4 + at] - expected).abs() < 1e-5, "row {row}: {} and {expected}", o[row * 4 + at]);
+        }
+    }
+}
