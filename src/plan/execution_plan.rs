@@ -76,6 +76,11 @@ impl ExecutionPlan {
         self.prepared.workspace_bytes
     }
 
+    /// Launches of an execution.
+    pub fn launches(&self) -> usize {
+        self.prepared.launches.len()
+    }
+
     /// The device it runs on.
     pub fn context(&self) -> &DeviceContext {
         self.prepared.context()

@@ -12,9 +12,12 @@ const WARM_UP: Duration = Duration::from_millis(20);
 /// Time that the timed runs shall take together.
 const MEASURED: Duration = Duration::from_millis(100);
 const MOST_RUNS: usize = 10_000;
-/// Executions put on the stream at once for the host's time; below the driver's queue length, where it would wait.
+/// Executions put on the stream at once for the host's time, at most: with launches of their own below the driver's queue length, where it would wait.
 const BURST: u32 = 64;
-const BURSTS: usize = 25;
+const LAUNCHES_OF_BURST: u32 = 512;
+/// Bursts: as many as the device executes in this time, within limits.
+const BURSTS: [usize; 2] = [5, 25];
+const OF_BURSTS: Duration = Duration::from_millis(500);
 const COPY_BYTES: usize = 1 << 30;
 
 /// What an execution costs.
@@ -53,9 +56,10 @@ pub fn time(plan: &ExecutionPlan, tensors: &DeviceTensors) -> Result<Timing, Err
         Step::Before => flush.fill(0, stream),
         Step::Timed => tensors.execute(plan),
     })?;
-    let host_us_per_execute = host_microseconds(stream, || tensors.execute(plan))?;
+    let bursts = Bursts::of(each, plan.launches());
+    let host_us_per_execute = bursts.host_microseconds(stream, || tensors.execute(plan))?;
     let mut cuda_graph = tensors.instantiate(plan)?;
-    let host_us_per_graph_launch = host_microseconds(stream, || tensors.launch(&mut cuda_graph))?;
+    let host_us_per_graph_launch = bursts.host_microseconds(stream, || tensors.launch(&mut cuda_graph))?;
     Ok(Timing { runs: samples.len(), median_ms: median(samples), host_us_per_execute, host_us_per_graph_launch })
 }
 
@@ -88,18 +92,37 @@ pub(super) fn warm_up(stream: &Stream, mut run: impl FnMut() -> Result<(), Error
     }
 }
 
-/// Median over bursts of the host's time per call, the device being idle when a burst begins.
-fn host_microseconds(stream: &Stream, mut run: impl FnMut() -> Result<(), Error>) -> Result<f64, Error> {
-    let mut samples = Vec::with_capacity(BURSTS);
-    for _ in 0..BURSTS {
-        let start = Instant::now();
-        for _ in 0..BURST {
-            run()?;
-        }
-        samples.push(start.elapsed().as_secs_f64() * 1e6 / f64::from(BURST));
-        stream.wait(LIMIT)?;
+/// How the host's time is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bursts {
+    count: usize,
+    /// Executions of each.
+    executions: u32,
+}
+
+impl Bursts {
+    /// Bursts of executions that take so long each on the device, and are so many launches.
+    fn of(each: Duration, launches: usize) -> Self {
+        let launches = u32::try_from(launches.max(1)).unwrap_or(u32::MAX);
+        let [fewest, most] = BURSTS;
+        let in_time = OF_BURSTS.div_duration_f64(each.max(Duration::from_micros(1)));
+        let executions = (LAUNCHES_OF_BURST / launches).min((in_time / fewest as f64) as u32).clamp(1, BURST);
+        Self { count: ((in_time / f64::from(executions)) as usize).clamp(fewest, most), executions }
     }
-    Ok(median(samples))
+
+    /// Median of the host's time per call, the device being idle when a burst begins.
+    fn host_microseconds(self, stream: &Stream, mut run: impl FnMut() -> Result<(), Error>) -> Result<f64, Error> {
+        let mut samples = Vec::with_capacity(self.count);
+        for _ in 0..self.count {
+            let start = Instant::now();
+            for _ in 0..self.executions {
+                run()?;
+            }
+            samples.push(start.elapsed().as_secs_f64() * 1e6 / f64::from(self.executions));
+            stream.wait(LIMIT)?;
+        }
+        Ok(median(samples))
+    }
 }
 
 /// Middle value, or the mean of the two in the middle; NaN of nothing.
@@ -116,6 +139,15 @@ pub(super) fn median(mut values: Vec<f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bursts_end_in_half_a_second_and_below_the_drivers_queue() {
+        let of = |micros, launches| Bursts::of(Duration::from_micros(micros), launches);
+        assert_eq!(of(10, 1), Bursts { count: 25, executions: 64 });
+        assert_eq!(of(5000, 1), Bursts { count: 5, executions: 20 });
+        assert_eq!(of(10, 40), Bursts { count: 25, executions: 12 });
+        assert_eq!(of(10_000_000, 5000), Bursts { count: 5, executions: 1 });
+    }
 
     #[test]
     fn medians() {

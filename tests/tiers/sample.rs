@@ -6,15 +6,15 @@ use libtest_mimic::{Arguments, Trial};
 /// One trial in so many of those whose names begin so; the first line that fits counts.
 const STRIDES: &[(&str, u64)] = &[
     ("emulator::skipped", 1),
-    ("emulator::sm_", 8),
-    ("emulator::infinities::", 8),
+    ("emulator::sm_", 10),
+    ("emulator::infinities::", 10),
     ("emulator::pairs_of_knobs::", 4),
-    ("emulator::stored_gradients::", 9),
-    ("emulator::", 3),
+    ("emulator::stored_gradients::", 12),
+    ("emulator::", 4),
     ("nvrtc::skipped", 1),
     ("nvrtc::every_config::", 4),
-    ("nvrtc::stored_gradients::", 8),
-    ("nvrtc::", 4),
+    ("nvrtc::stored_gradients::", 10),
+    ("nvrtc::", 5),
 ];
 
 /// The trials that are to run.
