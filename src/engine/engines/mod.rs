@@ -2,6 +2,7 @@
 
 mod attention;
 mod attention_backward;
+mod chain;
 mod direct;
 mod scalar;
 mod warp_attention;
@@ -23,6 +24,7 @@ pub static ENGINES: &[&dyn Engine] = &[
     &attention_backward::WarpgroupAttentionBackward,
     &warp_attention::WarpAttention,
     &warp_attention_backward::WarpAttentionBackward,
+    &chain::Chain,
     &direct::Direct,
     &warp_mma::WarpMma,
     &scalar::Scalar,
@@ -34,6 +36,26 @@ pub static ENGINES: &[&dyn Engine] = &[
 /// Why it is not computed.
 pub(super) fn passes(supported: &Supported) -> Result<Box<dyn Offer>, Reason> {
     scalar::Scalar.take(supported)
+}
+
+/// What engines of products offer for a graph around one, the preferred first.
+///
+/// # Errors
+/// Why none takes it: what the last one says.
+fn product(supported: &Supported) -> Result<Vec<Box<dyn Offer>>, Reason> {
+    let engines: [&dyn Engine; 3] = [&warpgroup_mma::WarpgroupMma, &warp_mma::WarpMma, &scalar::Scalar];
+    let mut offers = Vec::new();
+    let mut refused = None;
+    for engine in engines {
+        match engine.take(supported) {
+            Ok(offer) => offers.push(offer),
+            Err(reason) => refused = Some(reason),
+        }
+    }
+    match refused {
+        Some(reason) if offers.is_empty() => Err(reason),
+        _ => Ok(offers),
+    }
 }
 
 impl FromStr for EngineConfig {
@@ -70,6 +92,7 @@ mod tests {
                 (5, "warpgroup_attention_backward"),
                 (6, "warp_attention"),
                 (7, "warp_attention_backward"),
+                (8, "chain"),
             ])
         );
         assert_eq!(engines.len(), ENGINES.len());

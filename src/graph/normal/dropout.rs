@@ -13,6 +13,14 @@ use super::super::{
 use super::flow::Flow;
 use super::rows::Parts;
 
+/// The port of a value between the operations of a dropout, where it lies in memory; `None` where others read it, or it is rounded between.
+fn stored(draft: &Draft, flow: &Flow, value: TensorId) -> Option<Option<(Port, TensorId)>> {
+    let tensor = draft.tensor(value);
+    let is_read_once = flow.readers(draft, value).len() == 1;
+    let fits = is_read_once && (!tensor.is_virtual || tensor.data_type == Some(DataType::Float));
+    fits.then(|| (!tensor.is_virtual).then_some((Port::S, value)))
+}
+
 /// Dropout of probabilities.
 pub(super) struct Drops {
     /// The probabilities, of the softmax.
@@ -68,6 +76,16 @@ impl Drops {
         flow.is_private(draft, found.p).then_some(found)
     }
 
+    /// Whether it is one operation already.
+    pub(super) fn is_node(&self) -> bool {
+        self.operation.is_none()
+    }
+
+    /// Whether what was dropped stays in memory, by signs (MHAF-S-STORE).
+    pub(super) fn stores(&self) -> bool {
+        self.operation.as_ref().is_some_and(|operation| operation.output(Port::S).is_some())
+    }
+
     fn of_operations(draft: &Draft, flow: &Flow, y: TensorId) -> Option<Self> {
         let parts = Parts { draft, flow };
         let ways = |[a, b]: [TensorId; 2]| [[a, b], [b, a]].into_iter();
@@ -77,15 +95,15 @@ impl Drops {
         let drawn_by = |mask| Drawn::of(draft, flow, mask);
         let [p, mask] = ways(parts.operands(masked, PointwiseMode::Mul)?).find(|way| drawn_by(way[1]).is_some())?;
         let drawn = drawn_by(mask)?;
-        let is_float = draft.tensor(masked).data_type == Some(DataType::Float);
         let dims = [y, masked, mask].map(|id| &draft.tensor(id).dim);
         let is_shared = flow.readers(draft, mask).len() > 1;
-        if !flow.is_private(draft, masked) || !is_float || is_shared || dims != [&draft.tensor(p).dim; 3] {
+        let stored = stored(draft, flow, masked)?;
+        if is_shared || dims != [&draft.tensor(p).dim; 3] {
             return None;
         }
         let inputs = [(Port::X, p)].into_iter().chain(drawn.slots()).chain([(Port::DROPOUT_SCALE, scale)]).collect();
         let dump = (!draft.tensor(mask).is_virtual).then_some((Port::RNG_DUMP, mask));
-        let outputs = [(Port::Y, y)].into_iter().chain(dump).collect();
+        let outputs = [(Port::Y, y)].into_iter().chain(dump).chain(stored).collect();
         let name = &flow.made_by(draft, y)?.name;
         let operation = super::operation(name, Dropout { kept: drawn.kept }, inputs, outputs);
         Some(Self { p, y, operation: Some(operation) })
@@ -102,14 +120,17 @@ impl Drops {
         let [inner, last] = product(y)?;
         let [p, first] = product(inner)?;
         let (mask, scale) = if is_number(first) { (last, first) } else { (first, last) };
-        let is_float = draft.tensor(inner).data_type == Some(DataType::Float);
+        let stored = stored(draft, flow, inner)?;
         let dims = [y, inner].map(|id| &draft.tensor(id).dim);
-        if !flow.is_private(draft, inner) || !is_float || !is_number(scale) || is_number(mask) {
+        // what lies in memory tells what the mask dropped
+        let is_masked = stored.is_none() || mask == first;
+        if !is_masked || !is_number(scale) || is_number(mask) {
             return None;
         }
         let inputs = vec![(Port::X, p), (Port::DROPOUT_MASK, mask), (Port::DROPOUT_SCALE, scale)];
         let name = &flow.made_by(draft, y)?.name;
-        let operation = super::operation(name, MaskedDropout, inputs, vec![(Port::Y, y)]);
+        let outputs = [(Port::Y, y)].into_iter().chain(stored).collect();
+        let operation = super::operation(name, MaskedDropout, inputs, outputs);
         (dims == [&draft.tensor(p).dim; 2]).then_some(Self { p, y, operation: Some(operation) })
     }
 
