@@ -67,12 +67,12 @@ pub(crate) fn is_mha(graph: &FinalizedGraph) -> bool {
 impl Mha {
     /// The attention that a graph of several products is; `None` where it is none.
     pub(super) fn of(graph: &FinalizedGraph) -> Option<Self> {
-        let products: Vec<OperationId> =
-            graph.operation_ids().filter(|&id| graph.operation(id).is_core()).collect();
+        let products: Vec<OperationId> = graph.operation_ids().filter(|&id| graph.operation(id).is_core()).collect();
         let is_matmul = |id: &OperationId| {
             let operation = graph.operation(*id);
             let ranks = operation.input_tensors().take(2).chain(operation.result());
-            matches!(operation.attributes, Attributes::Matmul(_)) && ranks.into_iter().all(|id| dim(graph, id).len() == 4)
+            matches!(operation.attributes, Attributes::Matmul(_))
+                && ranks.into_iter().all(|id| dim(graph, id).len() == 4)
         };
         match products[..] {
             [scores, output] if products.iter().all(is_matmul) => {
@@ -127,7 +127,7 @@ impl MhaForward {
         if is_attention(graph) {
             return None;
         }
-        let product = graph.operation(scores).output(Port::C).filter(|&id| graph.tensor(id).is_virtual)?;
+        let product = graph.operation(scores).output(Port::C)?;
         let is_given = |id: TensorId| graph.producer(id).is_none();
         let [q, k] = [input(graph, scores, Port::A)?, input(graph, scores, Port::B)?];
         let [p, v] = [input(graph, output, Port::A)?, input(graph, output, Port::B)?];
@@ -142,7 +142,11 @@ impl MhaForward {
         };
         let softmax = of_kind(|it| matches!(it, Composite::Softmax(_)))?;
         let dropout = of_kind(|it| matches!(it, Composite::Dropout(_) | Composite::MaskedDropout(_)))?;
-        let stored = stored(graph, &found)?;
+        let is_bare = !graph.tensor(product).is_virtual;
+        if is_bare && p != product {
+            return None;
+        }
+        let stored = if is_bare { Some(product) } else { stored(graph, &found)? };
         let is_last = |id: TensorId| {
             let producer = graph.producer(id);
             producer == dropout || producer == softmax && softmax.is_some() || softmax.is_none() && id == p
@@ -199,7 +203,8 @@ impl MhaBackward {
     fn of(graph: &FinalizedGraph, products: &[OperationId]) -> Option<Self> {
         let side = |id: OperationId, port| input(graph, id, port);
         let is_given = |id: TensorId| graph.producer(id).is_none();
-        let are_given = |id: OperationId| [Port::A, Port::B].into_iter().all(|port| side(id, port).is_some_and(is_given));
+        let are_given =
+            |id: OperationId| [Port::A, Port::B].into_iter().all(|port| side(id, port).is_some_and(is_given));
         let d_s = *products.iter().find(|&&id| are_given(id))?;
         let others: Vec<OperationId> = products.iter().copied().filter(|&id| id != d_s).collect();
         let is_pointwise = |id: OperationId| matches!(graph.operation(id).attributes, Attributes::Pointwise(_));

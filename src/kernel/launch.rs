@@ -95,7 +95,9 @@ impl Parameter {
             Self::Workspace { offset } => Self::Workspace { offset: offset + behind },
             Self::Intermediate { tensor, offset } => Self::Intermediate { tensor, offset: offset + behind },
             Self::IntermediateMap { map, offset } => Self::IntermediateMap { map, offset: offset + behind },
-            Self::Scalar(_) | Self::Constant { .. } | Self::OwnRank { .. } | Self::AbsentRank | Self::FirstHead(_) => self,
+            Self::Scalar(_) | Self::Constant { .. } | Self::OwnRank { .. } | Self::AbsentRank | Self::FirstHead(_) => {
+                self
+            }
         }
     }
 }

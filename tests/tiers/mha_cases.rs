@@ -34,6 +34,11 @@ fn forward(add: &mut impl FnMut(&str, Mha)) {
     add("no_softmax_causal", masked);
     add("no_softmax_dropout", Mha { has_softmax: false, dropped: Some(0.5), ..of([2, 2, 17, 70]) });
     add("no_softmax_stored", Mha { has_softmax: false, stores: true, ..of([2, 2, 64, 64]) });
+    add("nothing_between_stored", Mha { has_softmax: false, is_scaled: false, ..stored([2, 2, 64, 64]) });
+    add("stored_dropout_by_mask_alone", Mha { is_masked: true, has_factor: false, ..stored([2, 2, 64, 64]) });
+    let short = Mha { has_lengths: true, is_causal: true, dropped: Some(0.5), ..of([7, 2, 17, 33]) };
+    add("stored_short_sequences", Mha { stores: true, ..short });
+    add("stored_by_value_of_16_bits", Mha { head: 128, io: BFloat16, scales_keys: true, ..stored([1, 2, 192, 64]) });
 }
 
 fn backward(add: &mut impl FnMut(&str, MhaBackward)) {
@@ -58,6 +63,7 @@ struct Mha {
     head: i64,
     /// Whether keys are multiplied by a number before the product, and not the scores behind it.
     scales_keys: bool,
+    is_scaled: bool,
     has_bias: bool,
     has_lengths: bool,
     is_causal: bool,
@@ -68,6 +74,8 @@ struct Mha {
     dropped: Option<f32>,
     /// Whether probabilities are multiplied by a mask.
     is_masked: bool,
+    /// Whether something makes up for what is dropped.
+    has_factor: bool,
     /// Whether S lies in memory.
     stores: bool,
     is_interleaved: bool,
@@ -80,6 +88,7 @@ impl Mha {
             shape,
             head: 64,
             scales_keys: false,
+            is_scaled: true,
             has_bias: false,
             has_lengths: false,
             is_causal: false,
@@ -87,6 +96,7 @@ impl Mha {
             fill: f64::NEG_INFINITY,
             dropped: None,
             is_masked: false,
+            has_factor: true,
             stores: false,
             is_interleaved: false,
         }
@@ -105,7 +115,7 @@ impl Mha {
             author.graph.tensor_mut(k).data_type = Some(self.io);
         }
         let mut x = author.graph.matmul("scores", q, k);
-        if !self.scales_keys {
+        if self.is_scaled && !self.scales_keys {
             x = author.graph.pointwise("scaled", PointwiseMode::Mul, &[x, scale]);
         }
         if self.has_bias {
@@ -134,7 +144,7 @@ impl Mha {
         if self.stores {
             author.store_scores("S", s, self.io);
         }
-        if !is_dropped {
+        if !is_dropped || !self.has_factor {
             author.graph.tensor_mut(s).data_type = Some(self.io);
             return s;
         }
@@ -180,7 +190,8 @@ impl MhaBackward {
         let [q, d_o] = ["Q", "dO"].map(|name| author.heads(name, [queries, self.head], self.is_interleaved));
         let [k, v] = ["K", "V"].map(|name| author.heads(name, [keys, self.head], self.is_interleaved));
         author.turn(v);
-        let s = author.graph.tensor(Tensor { reordering: Reordering::F16x16, ..Tensor::new("S").row_major(self.shape) });
+        let s =
+            author.graph.tensor(Tensor { reordering: Reordering::F16x16, ..Tensor::new("S").row_major(self.shape) });
         let factor = author.number("factor", Float, if self.has_dropout { 2.0 } else { 1.0 });
         // g5
         let turned = author.transposed(s);

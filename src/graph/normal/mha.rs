@@ -15,8 +15,7 @@ use serde_json::{Value, json};
 use super::super::draft::Draft;
 use super::super::{
     Attributes, DEFAULT_ALIGNMENT, DataType, Operation, OperationId, Pointwise, PointwiseMode, Port, ScoreTranspose,
-    Tensor,
-    TensorId, is_turned, packed_strides, row_major_order,
+    Tensor, TensorId, is_turned, packed_strides, row_major_order,
 };
 use super::dropout::Drops;
 use super::flow::Flow;
@@ -79,10 +78,11 @@ impl ScaledKeys {
         let is_whole = flow.writer(keys).is_none() && dim(draft, keys).len() == 4;
         let is_float = writer.compute_data_type == Some(DataType::Float);
         let lie_alike = dim(draft, keys) == dim(draft, scaled);
-        let leads_on = products(draft).into_iter().filter(|&other| other != product).any(|other| {
-            operands(draft, other).is_some_and(|[p, _]| depends_on(draft, flow, p, scores))
-        });
-        let fits = is_factor && is_whole && is_float && lie_alike && leads_on && draft.tensor(scores).is_virtual;
+        let leads_on = products(draft)
+            .into_iter()
+            .filter(|&other| other != product)
+            .any(|other| operands(draft, other).is_some_and(|[p, _]| depends_on(draft, flow, p, scores)));
+        let fits = is_factor && is_whole && is_float && lie_alike && leads_on;
         fits.then_some(Self { product, keys, factor, scores })
     }
 
@@ -168,11 +168,11 @@ impl MhaBackward {
             return None;
         }
         let walk = Turned { draft, flow };
-        let found = computed.iter().enumerate().find_map(|(at, sides)| {
-            let (s, transpose, steps) = walk.of_given(sides[0]).filter(|_| sides[1] == d_o)?;
-            Some((at, s, transpose, steps))
-        });
-        let (of_values, s, first, steps) = found?;
+        let found = computed
+            .iter()
+            .enumerate()
+            .find_map(|(at, sides)| Some((at, walk.of_given(sides[0]).filter(|_| sides[1] == d_o)?)));
+        let (of_values, OfGiven { tensor: s, transpose: first, steps }) = found?;
         let others = [[1, 2], [0, 2], [0, 1]][of_values].map(|at| computed[at][0]);
         let of_keys = others.iter().position(|&id| walk.transposed(id).is_some())?;
         let (d_p, second) = walk.transposed(others[of_keys])?;
@@ -238,6 +238,14 @@ fn is_transpose(operation: &Operation) -> bool {
     matches!(composite, super::Composite::ScoreTranspose(_))
 }
 
+/// A value that is made of each element of a tensor in memory, and transposed on the way.
+struct OfGiven {
+    tensor: TensorId,
+    transpose: OperationId,
+    /// The other operations, in order, with what each is done with.
+    steps: Vec<(OperationId, TensorId)>,
+}
+
 /// Values that are transposed.
 struct Turned<'a> {
     draft: &'a Draft,
@@ -261,7 +269,7 @@ impl Turned<'_> {
     }
 
     /// The tensor in memory that a value is made of by operations on each element and one that transposes, with this one and the others.
-    fn of_given(&self, value: TensorId) -> Option<(TensorId, OperationId, Vec<(OperationId, TensorId)>)> {
+    fn of_given(&self, value: TensorId) -> Option<OfGiven> {
         let (mut value, mut transpose, mut steps) = (value, None, Vec::new());
         while let Some(writer) = self.flow.writer(value) {
             if !self.flow.is_private(self.draft, value) {
@@ -278,7 +286,7 @@ impl Turned<'_> {
             steps.push((writer, value));
         }
         steps.reverse();
-        Some((value, transpose?, steps))
+        Some(OfGiven { tensor: value, transpose: transpose?, steps })
     }
 
     /// What an operation multiplies by a number, or takes the magnitude of.

@@ -21,7 +21,7 @@ use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{DropoutMaskKernel, Kernel};
 use crate::support::mha_records::*;
 use crate::support::{Rule, Supported};
-use parts::{Part, Work};
+use parts::{Divided, Part, Work};
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +87,7 @@ impl Engine for Chain {
             return Err(Reason::Chip(format!("{} is older than sm_70", supported.capability())));
         }
         let whole = values::of_primitives(supported.graph()).map_err(Reason::Graph)?;
-        let (kept, parts) = parts::cut(&whole).map_err(Reason::Graph)?;
+        let Divided { kept, parts } = parts::cut(&whole).map_err(Reason::Graph)?;
         let parts = parts.into_iter().map(|part| Offered::of(supported, part)).collect::<Result<_, _>>()?;
         Ok(Box::new(Parts { whole: Arc::new(whole), kept, parts }))
     }
@@ -176,8 +176,7 @@ impl Offer for Parts {
 
     fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel {
         let mut builder = KernelBuilder::new(&self.whole, config);
-        let kept: BTreeMap<TensorId, u64> =
-            self.kept.iter().map(|&(id, words)| (id, builder.region(words))).collect();
+        let kept: BTreeMap<TensorId, u64> = self.kept.iter().map(|&(id, words)| (id, builder.region(words))).collect();
         let chain = builder.finish();
         let behind = chain.workspace_bytes;
         let parts = self.parts.iter().filter_map(|part| part.lower(device)).enumerate();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::values::{matrices, operands};
 use crate::graph::{Attributes, FinalTensor, FinalizedGraph, Operation, OperationId, Port, TensorId};
-use crate::kernel::{Dropping, DropoutMaskKernel};
+use crate::kernel::{DropoutMaskKernel, Dropping};
 
 /// A part of a chain.
 pub(super) struct Part {
@@ -27,11 +27,19 @@ pub(super) enum Work {
     Mask(DropoutMaskKernel),
 }
 
-/// Cuts a graph in parts, in the order of their launches. Gives the values between them with the words of four bytes of each.
+/// A graph in parts.
+pub(super) struct Divided {
+    /// Values between parts that lie in the workspace, with the words of four bytes that each has.
+    pub(super) kept: Vec<(TensorId, i64)>,
+    /// In the order of their launches.
+    pub(super) parts: Vec<Part>,
+}
+
+/// Cuts a graph in parts.
 ///
 /// # Errors
 /// What no part computes, as a sentence.
-pub(super) fn cut(whole: &FinalizedGraph) -> Result<(Vec<(TensorId, i64)>, Vec<Part>), String> {
+pub(super) fn cut(whole: &FinalizedGraph) -> Result<Divided, String> {
     let cut = Cut::of(whole)?;
     let mut parts = cut.masks()?;
     for level in 0..=cut.levels.iter().copied().max().unwrap_or(0) {
@@ -44,7 +52,7 @@ pub(super) fn cut(whole: &FinalizedGraph) -> Result<(Vec<(TensorId, i64)>, Vec<P
         }
     }
     let kept = cut.kept().map(|id| (id, words(whole.tensor(id)))).collect();
-    Ok((kept, parts))
+    Ok(Divided { kept, parts })
 }
 
 /// Words of four bytes of a packed tensor.

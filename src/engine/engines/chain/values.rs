@@ -30,7 +30,9 @@ pub(super) fn of_primitives(graph: &FinalizedGraph) -> Result<FinalizedGraph, St
 
 /// The matrices of a tensor of four axes as one line of them: extents and strides of three axes; `None` where they lie otherwise.
 pub(super) fn matrices(dim: &[i64], stride: &[i64]) -> Option<[[i64; 3]; 2]> {
-    let (&[batches, heads, rows, columns], &[of_batch, of_head, of_row, of_column]) = (dim, stride) else { return None };
+    let (&[batches, heads, rows, columns], &[of_batch, of_head, of_row, of_column]) = (dim, stride) else {
+        return None;
+    };
     let of_matrix = match (batches, heads) {
         (_, 1) => of_batch,
         (1, _) => of_head,
@@ -53,7 +55,9 @@ impl Builder<'_> {
         self.has_whole_batches([a, b, c]).map_err(|reason| format!("no kernels for {place}: {reason}"))?;
         let length = product.input(Port::K_OVERRIDE);
         let others: BTreeSet<&str> = product.inputs.iter().map(|slot| slot.0.0).collect();
-        if let Some(other) = [Port::M_OVERRIDE, Port::N_OVERRIDE, Port::BLOCK_MASK].into_iter().find(|port| others.contains(port.0)) {
+        if let Some(other) =
+            [Port::M_OVERRIDE, Port::N_OVERRIDE, Port::BLOCK_MASK].into_iter().find(|port| others.contains(port.0))
+        {
             return Err(format!("no kernels for {place}: its extents are overridden by {other}"));
         }
         let [a, b] = match length {

@@ -6,8 +6,10 @@
 //! ```
 
 use super::{Definition, Expansion, KeptAttributes, Port};
-use crate::graph::infer::{Layout, Node, Ports};
 use crate::graph::Malformed;
+use crate::graph::infer::{Layout, Node, Ports};
+
+const RULE: &str = "MHAB-G7";
 
 /// It has no attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,10 +24,13 @@ impl ScoreTranspose {
     }
 
     /// Extents of the result.
-    fn transposed(x: &[i64]) -> Option<Vec<i64>> {
-        match *x {
-            [batches, heads, queries, keys] => Some(vec![batches, heads, keys, queries]),
-            _ => None,
+    fn transposed(node: &Node) -> Result<Vec<i64>, Malformed> {
+        match *node.dim(Port::X)? {
+            [batches, heads, queries, keys] => Ok(vec![batches, heads, keys, queries]),
+            ref x => {
+                let message = format!("dims {x:?}; required batch, heads, queries and keys");
+                Err(node.fault_at(RULE, Port::X, message))
+            }
         }
     }
 }
@@ -41,20 +46,13 @@ impl Definition for ScoreTranspose {
 
     /// Y is row-major.
     fn infer(&self, node: &mut Node) -> Result<(), Malformed> {
-        if let Some(dim) = Self::transposed(node.dim(Port::X)?) {
-            node.complete(Port::Y, dim, &Layout::RowMajor);
-        }
+        let dim = Self::transposed(node)?;
+        node.complete(Port::Y, dim, &Layout::RowMajor);
         Ok(())
     }
 
     fn check(&self, node: &Node) -> Result<(), Malformed> {
-        const RULE: &str = "MHAB-G7";
-        let x = node.dim(Port::X)?;
-        let Some(dim) = Self::transposed(x) else {
-            let message = format!("dims {x:?}; required batch, heads, queries and keys");
-            return Err(node.fault_at(RULE, Port::X, message));
-        };
-        node.require_dim(RULE, Port::Y, &dim, "those of X, queries and keys exchanged")?;
+        node.require_dim(RULE, Port::Y, &Self::transposed(node)?, "those of X, queries and keys exchanged")?;
         let [of_x, of_y] = [Port::X, Port::Y].map(|port| node.tensor(port).and_then(|tensor| tensor.data_type));
         match of_x.zip(of_y).filter(|(x, y)| x != y) {
             Some((x, y)) => Err(node.fault_at(RULE, Port::Y, format!("data type is {y}; required is X's, {x}"))),

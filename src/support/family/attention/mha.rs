@@ -206,7 +206,8 @@ impl View<'_> {
         let operation = self.graph.operation(id);
         let has_others =
             [Port::LEFT_BOUND, Port::RIGHT_BOUND, Port::BLOCK_MASK].iter().any(|&port| operation.input(port).is_some());
-        let is_causal = matches!(mask.right_bound, None | Some(0)) && mask.left_bound.is_none() && !mask.is_bottom_right;
+        let is_causal =
+            matches!(mask.right_bound, None | Some(0)) && mask.left_bound.is_none() && !mask.is_bottom_right;
         if !is_causal || has_others {
             found.operation(&MHAF_G4, id, MHAF_G4.summary, "a mask of another kind");
         }
@@ -228,7 +229,9 @@ impl View<'_> {
         let operand = |id: OperationId, port| self.graph.operation(id).input(port);
         let (scores, output) = (forward.scores, forward.output);
         let (Some(q), Some(k)) = (operand(scores, Port::A), operand(scores, Port::B)) else { return };
-        let (Some(v), Some(o)) = (operand(output, Port::B), self.graph.operation(output).output(Port::C)) else { return };
+        let (Some(v), Some(o)) = (operand(output, Port::B), self.graph.operation(output).output(Port::C)) else {
+            return;
+        };
         let [queries, size, keys] = [(q, 2), (q, 3), (k, 3)].map(|(id, axis)| extent(self.graph.tensor(id), axis));
         if size != HEAD {
             found.tensor(&MHAF_K64, q, HEAD.to_string(), size.to_string());
@@ -241,7 +244,8 @@ impl View<'_> {
                 found.tensor(&MHAF_SEQ_TRAIN, id, format!("a multiple of {BLOCK}"), length.to_string());
             }
         }
-        let whole = [(&MHAF_STRIDE_QVO, q, 3), (&MHAF_STRIDE_QVO, v, 3), (&MHAF_STRIDE_K, k, 2), (&MHAF_STRIDE_QVO, o, 3)];
+        let whole =
+            [(&MHAF_STRIDE_QVO, q, 3), (&MHAF_STRIDE_QVO, v, 3), (&MHAF_STRIDE_K, k, 2), (&MHAF_STRIDE_QVO, o, 3)];
         for (rule, id, axis) in whole.into_iter().filter(|row| !self.graph.tensor(row.1).is_virtual) {
             super::contiguous(self.graph, rule, (id, axis), found);
         }
@@ -312,7 +316,12 @@ impl View<'_> {
     /// Extents and layouts of a backward pass.
     fn gradients(&self, backward: &MhaBackward, found: &mut Findings) {
         let operand = |id: OperationId, port| self.graph.operation(id).input(port);
-        let given = [(backward.d_s, Port::A, 3), (backward.d_s, Port::B, 2), (backward.d_q, Port::B, 3), (backward.d_k, Port::B, 3)];
+        let given = [
+            (backward.d_s, Port::A, 3),
+            (backward.d_s, Port::B, 2),
+            (backward.d_q, Port::B, 3),
+            (backward.d_k, Port::B, 3),
+        ];
         let given: Vec<(TensorId, usize)> =
             given.into_iter().filter_map(|(id, port, axis)| Some((operand(id, port)?, axis))).collect();
         if let Some(&(d_o, axis)) = given.first() {
@@ -323,7 +332,12 @@ impl View<'_> {
         }
         let lengths = [2, 3].map(|axis| extent(self.graph.tensor(backward.s), axis));
         if let Some(length) = lengths.into_iter().find(|length| length % BLOCK != 0 || *length > LONGEST) {
-            found.tensor(&MHAB_K512, backward.s, format!("multiples of {BLOCK}, at most {LONGEST}"), length.to_string());
+            found.tensor(
+                &MHAB_K512,
+                backward.s,
+                format!("multiples of {BLOCK}, at most {LONGEST}"),
+                length.to_string(),
+            );
         }
         given.into_iter().for_each(|slot| super::contiguous(self.graph, &MHAB_STRIDE, slot, found));
         [backward.s, backward.d_p].into_iter().for_each(|id| self.reordered(&MHAB_REORDER, id, found));

@@ -1,7 +1,9 @@
 //! Documented rules of attention whose probabilities lie in memory (`docs/spec/engines.md` 3.3, 3.4, 4.8).
 
 use super::{FP8_FLASH_FPROP, MHA_BPROP, MHA_FPROP};
-use crate::support::rule::{ARCH, DEFINITION, LAYOUT, NOTE, PATTERN, PERMISSION, SHAPE, SurfaceId, TYPE, WELL_FORMED, rules};
+use crate::support::rule::{
+    ARCH, DEFINITION, LAYOUT, NOTE, PATTERN, PERMISSION, SHAPE, SurfaceId, TYPE, WELL_FORMED, rules,
+};
 
 const FPROP: &[SurfaceId] = &[MHA_FPROP];
 const BPROP: &[SurfaceId] = &[MHA_BPROP];
@@ -32,7 +34,7 @@ rules! {
         MHAF_STRIDE_QVO = "MHAF-STRIDE-QVO", "Q, V, O", LAYOUT, "the last axis of Q, V and O has stride 1";
         MHAF_STRIDE_K = "MHAF-STRIDE-K", "K", LAYOUT, "K is multiplied transposed: its second last axis has stride 1";
     }
-    BOTH, "project A-07" {
+    BOTH, "project" {
         MHAF_CC = "MHAF-CC", "graph", ARCH, "compute capability 8.0, 8.6, 8.7, 8.9 or 9.0: Ampere and later";
     }
     BPROP, "003 Fused Attention bprop" {
