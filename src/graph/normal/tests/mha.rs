@@ -7,6 +7,7 @@ use super::super::super::{
     ReductionMode, Reordering, Scalar, Tensor, TensorHandle,
 };
 use super::{commuted, finalized, shuffled};
+use crate::frontend::{read_graph, write_v2};
 use crate::fusion::{Mha, fuse, is_attention};
 
 const SCORES: [i64; 4] = [2, 3, 8, 16];
@@ -138,6 +139,9 @@ fn assert_one_key(graph: &Graph, what: &str) -> FinalizedGraph {
     }
     let again = finalized(&found.to_graph(), what);
     assert_eq!((again.key(), again.text()), (found.key(), found.text()), "{what}, again");
+    let written = write_v2(&found.to_graph()).to_string();
+    let read = read_graph("written", written.as_bytes()).unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_eq!(finalized(&read, what).key(), found.key(), "{what}, written");
     found
 }
 
