@@ -38,26 +38,6 @@ pub(super) fn passes(supported: &Supported) -> Result<Box<dyn Offer>, Reason> {
     scalar::Scalar.take(supported)
 }
 
-/// What engines of products offer for a graph around one, the preferred first.
-///
-/// # Errors
-/// Why none takes it: what the last one says.
-fn product(supported: &Supported) -> Result<Vec<Box<dyn Offer>>, Reason> {
-    let engines: [&dyn Engine; 3] = [&warpgroup_mma::WarpgroupMma, &warp_mma::WarpMma, &scalar::Scalar];
-    let mut offers = Vec::new();
-    let mut refused = None;
-    for engine in engines {
-        match engine.take(supported) {
-            Ok(offer) => offers.push(offer),
-            Err(reason) => refused = Some(reason),
-        }
-    }
-    match refused {
-        Some(reason) if offers.is_empty() => Err(reason),
-        _ => Ok(offers),
-    }
-}
-
 impl FromStr for EngineConfig {
     type Err = String;
 

@@ -10,7 +10,9 @@ mod values;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{product, scalar};
+use super::scalar::Scalar;
+use super::warp_mma::WarpMma;
+use super::warpgroup_mma::WarpgroupMma;
 use crate::device::{ComputeCapability, Device};
 use crate::engine::builder::KernelBuilder;
 use crate::engine::lowering::LAUNCH_SECONDS;
@@ -118,7 +120,7 @@ impl Offered {
         let fused = || fuse(Arc::clone(&part.graph)).map_err(|misfit| Reason::Graph(misfit.to_string()));
         match part.work {
             Work::Mask(mask) => Ok(Self::Mask(part.graph, mask)),
-            Work::Passes => Ok(Self::Engines(vec![scalar::Scalar.take(&supported.of_part(fused()?))?])),
+            Work::Passes => Ok(Self::Engines(vec![Scalar.take(&supported.of_part(fused()?))?])),
             Work::Product => product(&supported.of_part(fused()?)).map(Self::Engines),
         }
     }
@@ -146,6 +148,26 @@ impl Offered {
                 Some(builder.finish())
             }
         }
+    }
+}
+
+/// What engines of products offer for a graph around one, the preferred first.
+///
+/// # Errors
+/// Why none takes it: what the last one says.
+fn product(supported: &Supported) -> Result<Vec<Box<dyn Offer>>, Reason> {
+    let engines: [&dyn Engine; 3] = [&WarpgroupMma, &WarpMma, &Scalar];
+    let mut offers = Vec::new();
+    let mut refused = None;
+    for engine in engines {
+        match engine.take(supported) {
+            Ok(offer) => offers.push(offer),
+            Err(reason) => refused = Some(reason),
+        }
+    }
+    match refused {
+        Some(reason) if offers.is_empty() => Err(reason),
+        _ => Ok(offers),
     }
 }
 
