@@ -11,8 +11,12 @@ use crate::cases::{self, Case, push};
 
 /// Adds the cases of this file.
 pub(crate) fn attentions(cases: &mut Vec<Case>) {
-    forward(&mut |name, mha| push(cases, format!("mha_{name}"), mha.graph()));
-    backward(&mut |name, mha| push(cases, format!("mha_backward_{name}"), mha.graph()));
+    let mut add = |name: &str, mha: Mha| push(cases, format!("mha_{name}"), mha.graph());
+    forward(&mut add);
+    beyond(&mut add);
+    let mut add = |name: &str, mha: MhaBackward| push(cases, format!("mha_backward_{name}"), mha.graph());
+    backward(&mut add);
+    backward_beyond(&mut add);
 }
 
 fn forward(add: &mut impl FnMut(&str, Mha)) {
@@ -39,6 +43,27 @@ fn forward(add: &mut impl FnMut(&str, Mha)) {
     let short = Mha { has_lengths: true, is_causal: true, dropped: Some(0.5), ..of([7, 2, 17, 33]) };
     add("stored_short_sequences", Mha { stores: true, ..short });
     add("stored_by_value_of_16_bits", Mha { head: 128, io: BFloat16, scales_keys: true, ..stored([1, 2, 192, 64]) });
+}
+
+/// What rules do not allow.
+fn beyond(add: &mut impl FnMut(&str, Mha)) {
+    let stored = |shape| Mha { stores: true, ..Mha::new(shape) };
+    add("float", Mha { io: Float, ..stored([1, 2, 64, 64]) });
+    add("tanh", Mha { has_tanh: true, ..stored([1, 2, 64, 64]) });
+    add("many_keys", stored([1, 1, 64, 576]));
+    add("in_order", Mha { order: Reordering::None, ..stored([1, 2, 64, 64]) });
+    add("spread", Mha { step: 2, ..stored([1, 2, 64, 64]) });
+    add("dropout_by_mask_of_float", Mha { is_masked: true, mask_type: Float, ..stored([1, 2, 64, 64]) });
+    add("scores_of_half", Mha { scores: Half, ..stored([1, 2, 64, 64]) });
+}
+
+/// The same of backward passes.
+fn backward_beyond(add: &mut impl FnMut(&str, MhaBackward)) {
+    let of = MhaBackward::new;
+    add("float", MhaBackward { io: Float, gradients: Float, ..of([1, 2, 64, 64]) });
+    add("tanh", MhaBackward { has_tanh: true, ..of([1, 2, 64, 64]) });
+    add("in_order", MhaBackward { order: Reordering::None, has_dropout: true, ..of([1, 2, 64, 64]) });
+    add("spread", MhaBackward { step: 2, ..of([1, 2, 64, 64]) });
 }
 
 fn backward(add: &mut impl FnMut(&str, MhaBackward)) {
@@ -79,6 +104,13 @@ struct Mha {
     /// Whether S lies in memory.
     stores: bool,
     is_interleaved: bool,
+    has_tanh: bool,
+    order: Reordering,
+    /// Elements from one of a row to the next.
+    step: i64,
+    mask_type: DataType,
+    /// Type of what the softmax is of.
+    scores: DataType,
 }
 
 impl Mha {
@@ -99,11 +131,16 @@ impl Mha {
             has_factor: true,
             stores: false,
             is_interleaved: false,
+            has_tanh: false,
+            order: Reordering::F16x16,
+            step: 1,
+            mask_type: Half,
+            scores: Float,
         }
     }
 
     fn graph(self) -> Graph {
-        let mut author = Author::new(self.io, self.shape);
+        let mut author = Author { order: self.order, step: self.step, ..Author::new(self.io, self.shape) };
         let [_, _, queries, keys] = self.shape;
         let q = author.heads("Q", [queries, self.head], self.is_interleaved);
         let mut k = author.heads("K", [keys, self.head], self.is_interleaved);
@@ -122,8 +159,13 @@ impl Mha {
             let bias = author.graph.tensor(Tensor::new("bias").row_major([1, self.shape[1], queries, keys]));
             x = author.graph.pointwise("biased", PointwiseMode::Add, &[x, bias]);
         }
+        if self.has_tanh {
+            x = author.graph.pointwise("tanh", PointwiseMode::TanhFwd, &[x]);
+        }
         x = author.masked(x, self.has_lengths, self.is_causal, self.fill);
-        if self.has_softmax {
+        if self.scores != Float {
+            x = author.softmax_node(x, self.scores);
+        } else if self.has_softmax {
             x = author.softmax(x);
         }
         let p = self.dropped(&mut author, x);
@@ -137,7 +179,9 @@ impl Mha {
         let is_dropped = self.dropped.is_some() || self.is_masked;
         let mask = match self.dropped {
             Some(dropped) => author.random(1.0 - f64::from(dropped)),
-            None if self.is_masked => author.graph.tensor(Tensor::new("mask").row_major(self.shape)),
+            None if self.is_masked => {
+                author.graph.tensor(Tensor::new("mask").row_major(self.shape).data_type(self.mask_type))
+            }
             None => x,
         };
         let s = if is_dropped { author.graph.pointwise("dropped", PointwiseMode::Mul, &[x, mask]) } else { x };
@@ -166,6 +210,9 @@ struct MhaBackward {
     has_bias: bool,
     is_causal: bool,
     is_interleaved: bool,
+    has_tanh: bool,
+    order: Reordering,
+    step: i64,
 }
 
 impl MhaBackward {
@@ -179,19 +226,21 @@ impl MhaBackward {
             has_bias: false,
             is_causal: false,
             is_interleaved: false,
+            has_tanh: false,
+            order: Reordering::F16x16,
+            step: 1,
         }
     }
 
     fn graph(self) -> Graph {
         use PointwiseMode as M;
         let gradients = if self.io == BFloat16 { BFloat16 } else { self.gradients };
-        let mut author = Author::new(self.io, self.shape);
+        let mut author = Author { order: self.order, step: self.step, ..Author::new(self.io, self.shape) };
         let [batches, heads, queries, keys] = self.shape;
         let [q, d_o] = ["Q", "dO"].map(|name| author.heads(name, [queries, self.head], self.is_interleaved));
         let [k, v] = ["K", "V"].map(|name| author.heads(name, [keys, self.head], self.is_interleaved));
         author.turn(v);
-        let s =
-            author.graph.tensor(Tensor { reordering: Reordering::F16x16, ..Tensor::new("S").row_major(self.shape) });
+        let s = author.graph.tensor(Tensor { reordering: self.order, ..Tensor::new("S").row_major(self.shape) });
         let factor = author.number("factor", Float, if self.has_dropout { 2.0 } else { 1.0 });
         // g5
         let turned = author.transposed(s);
@@ -205,6 +254,9 @@ impl MhaBackward {
         let d_s = author.graph.matmul("dS", d_o, v);
         let p = author.graph.pointwise("P", M::Abs, &[s]);
         let mut x = author.graph.pointwise("dS scaled", M::Mul, &[factor, d_s]);
+        if self.has_tanh {
+            x = author.graph.pointwise("tanh", M::TanhFwd, &[x]);
+        }
         if self.has_dropout {
             let zero = author.number("zero", Float, 0.0);
             let is_kept = author.graph.pointwise("kept", M::CmpGt, &[s, zero]);
@@ -240,21 +292,24 @@ struct Author {
     graph: Graph,
     io: DataType,
     shape: [i64; 4],
+    order: Reordering,
+    step: i64,
 }
 
 impl Author {
     fn new(io: DataType, shape: [i64; 4]) -> Self {
-        Self { graph: cases::graph(io), io, shape }
+        Self { graph: cases::graph(io), io, shape, order: Reordering::F16x16, step: 1 }
     }
 
     /// Rows of all heads, one behind the other or side by side.
     fn matrices(&self, name: &str, [rows, columns]: [i64; 2], is_interleaved: bool) -> Tensor {
         let [batches, heads, ..] = self.shape;
         let dim = [batches, heads, rows, columns];
-        match is_interleaved {
-            true => Tensor::new(name).dim(dim).stride([heads * rows * columns, columns, heads * columns, 1]),
-            false => Tensor::new(name).row_major(dim),
-        }
+        let stride = match is_interleaved {
+            true => [heads * rows * columns, columns, heads * columns, 1],
+            false => [heads * rows * columns, rows * columns, columns, 1],
+        };
+        Tensor::new(name).dim(dim).stride(stride.map(|stride| stride * self.step))
     }
 
     fn heads(&mut self, name: &str, matrix: [i64; 2], is_interleaved: bool) -> TensorHandle {
@@ -270,7 +325,7 @@ impl Author {
 
     fn store_scores(&mut self, name: &str, id: TensorHandle, io: DataType) {
         let stored = Tensor::new(name).row_major(self.shape).data_type(io);
-        *self.graph.tensor_mut(id) = Tensor { reordering: Reordering::F16x16, ..stored };
+        *self.graph.tensor_mut(id) = Tensor { reordering: self.order, ..stored };
     }
 
     /// Keys, or values, as they are multiplied.
@@ -355,6 +410,13 @@ impl Author {
         let kept = kept.into_iter().reduce(both).expect("there is a mask");
         let fill = self.number("fill", Float, fill);
         self.graph.pointwise("masked", M::BinarySelect, &[x, fill, kept])
+    }
+
+    /// A softmax as a node, of scores of a type.
+    fn softmax_node(&mut self, x: TensorHandle, data_type: DataType) -> TensorHandle {
+        self.graph.tensor_mut(x).data_type = Some(data_type);
+        let (p, _) = self.graph.softmax_with("softmax", x, None, &[]);
+        p
     }
 
     /// A softmax by operations.

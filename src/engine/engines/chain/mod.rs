@@ -31,15 +31,11 @@ pub(super) struct Chain;
 
 const NAME: &str = "chain";
 
-/// Products and passes take any types, extents and strides, and any operations on scores (`docs/spec/attention.md` AT-L14).
+/// Products and passes take other types, any extents and strides, and any operations on scores (`docs/spec/attention.md` AT-L14).
 static RELAXED: &[&Rule] = &[
     &MHAF_S_REORDER,
-    &MHAF_MM_COMP,
     &MHAF_MM_IN,
-    &MHAF_MM_OUT,
-    &MHAF_PW_COMP,
     &MHAF_RED,
-    &MHAF_RNG_Y,
     &MHAF_USERMASK,
     &MHAF_G4,
     &MHAF_K64,
@@ -49,11 +45,7 @@ static RELAXED: &[&Rule] = &[
     &MHAF_STRIDE_K,
     &MHAF_CC,
     &MHAB_FIXED,
-    &MHAB_MM_COMP,
     &MHAB_MM_IN,
-    &MHAB_MM_OUT,
-    &MHAB_PW,
-    &MHAB_RED,
     &MHAB_K2,
     &MHAB_K512,
     &MHAB_STRIDE,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::mha_records::*;
 use super::{CHIPS, Limits, Subject, extent, is_half};
-use crate::fusion::{Attention, Core, Fusion, Mha, MhaBackward, MhaForward, Stage};
+use crate::fusion::{Fusion, Mha, MhaBackward, MhaForward, Stage};
 use crate::graph::{
     Attributes, Composite, DataType, FinalizedGraph, OperationId, PointwiseMode, Port, ReductionMode, Reordering,
     ScoreMask, TensorId,
@@ -37,12 +37,12 @@ impl Limits for MhaFprop {
         let Some(forward) = forward(subject) else { return };
         chip(subject, found);
         let view = View { graph: subject.graph };
-        view.between(&forward, found);
+        view.between(forward, found);
         view.others(&MHAF_G4, subject, |_| false, found);
         let products = [forward.scores, forward.output];
         view.products([&MHAF_MM_COMP, &MHAF_MM_IN, &MHAF_MM_OUT], &products, found);
-        view.heads(&forward, found);
-        view.stored(&forward, found);
+        view.heads(forward, found);
+        view.stored(forward, found);
     }
 }
 
@@ -72,32 +72,12 @@ fn fusion<'a>(subject: &Subject<'a>) -> Option<&'a Fusion> {
     subject.facts.fusion.as_ref().ok()
 }
 
-/// The forward pass of a graph: one whose probabilities lie in memory, or a flash attention in 16 bits, which is that without S.
-fn forward(subject: &Subject) -> Option<MhaForward> {
-    match fusion(subject)?.core() {
-        Core::Mha(mha) => match &**mha {
-            Mha::Forward(forward) => Some(forward.clone()),
-            Mha::Backward(_) => None,
-        },
-        Core::Attention(attention) => of_flash(subject.graph, attention),
-        _ => None,
+/// The forward pass of a graph. One that neither stores S nor lacks a softmax is a flash attention.
+fn forward<'a>(subject: &Subject<'a>) -> Option<&'a MhaForward> {
+    match fusion(subject)?.mha()? {
+        Mha::Forward(forward) => Some(forward),
+        Mha::Backward(_) => None,
     }
-}
-
-fn of_flash(graph: &FinalizedGraph, attention: &Attention) -> Option<MhaForward> {
-    let operands = attention.operands(graph);
-    let is_plain = attention.scaling.operations().next().is_none()
-        && attention.loads == [None; 2]
-        && operands.iter().all(|&id| !graph.tensor(id).data_type.is_fp8());
-    let single = [attention.mask, Some(attention.softmax), attention.dropout].into_iter().flatten();
-    is_plain.then(|| MhaForward {
-        scores: attention.scores,
-        output: attention.output,
-        between: attention.modifiers.iter().copied().chain(single).collect(),
-        softmax: Some(attention.softmax),
-        dropout: attention.dropout,
-        stored: None,
-    })
 }
 
 fn backward<'a>(subject: &Subject<'a>) -> Option<&'a MhaBackward> {

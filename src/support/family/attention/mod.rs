@@ -29,7 +29,7 @@ pub(in crate::support) const FLASH_BPROP: SurfaceId = SurfaceId::Named("FlashBpr
 
 pub(in crate::support) const FP8_FLASH_BPROP: SurfaceId = SurfaceId::Named("Fp8FlashBprop");
 
-/// Asked behind flash attention: a graph that fits both is taken for that.
+/// About what no flash attention is: S is stored, or there is no softmax.
 pub(in crate::support) const MHA_FPROP: SurfaceId = SurfaceId::Named("MhaFprop");
 
 pub(in crate::support) const MHA_BPROP: SurfaceId = SurfaceId::Named("MhaBprop");
