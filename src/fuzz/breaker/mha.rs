@@ -39,14 +39,14 @@ pub(super) const ROWS: &[Row] = &[
     }),
 ];
 
-fn forward<'a>(s: &'a Subject) -> Option<&'a MhaForward> {
+fn forward(s: &Subject) -> Option<&MhaForward> {
     match s.fusion.mha()? {
         Mha::Forward(forward) => Some(forward),
         Mha::Backward(_) => None,
     }
 }
 
-fn backward<'a>(s: &'a Subject) -> Option<&'a MhaBackward> {
+fn backward(s: &Subject) -> Option<&MhaBackward> {
     match s.fusion.mha()? {
         Mha::Backward(backward) => Some(backward),
         Mha::Forward(_) => None,
