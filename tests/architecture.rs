@@ -376,6 +376,7 @@ fn kernels_engines_and_code_generation_are_in_order() {
             "scalar",
             "warp_mma",
             "warpgroup_mma",
+            "chain",
         ],
     );
     assert_order_within("engine/lowering", LOWERING);

@@ -198,7 +198,7 @@ fn descriptors_make_the_graph_that_the_rust_api_makes() {
     assert_eq!(built.graph().expect("a graph").key(), expected().finalize().expect("well formed").key());
     let mut count = [0_i64];
     graph.get(Name::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, Type::CUDNN_TYPE_INT64, &mut count);
-    assert_eq!(count, [8]);
+    assert_eq!(count, [9]);
 }
 
 #[test]

@@ -148,7 +148,7 @@ pub(super) struct RunOptions {
 
 #[derive(Debug, Args)]
 pub(super) struct FuzzOptions {
-    /// matmul, fprop, dgrad, wgrad, pointwise, softmax, norm, attention or attention_bwd; may be repeated [default: all, in turns]
+    /// matmul, fprop, dgrad, wgrad, pointwise, softmax, norm, attention, attention_bwd, mha or mha_bwd; may be repeated [default: all, in turns]
     #[arg(long = "family", value_name = "FAMILY")]
     pub(super) families: Vec<Family>,
     /// Compute results, too: cpu (the CPU engine against double precision), emulator or cuda:N (kernels as well), auto

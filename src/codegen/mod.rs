@@ -104,7 +104,8 @@ pub fn render(kernel: &Kernel) -> Result<Source, Error> {
     let mut used = Used::default();
     let mut functions = Vec::new();
     for function in &kernel.functions {
-        functions.push(render_function(&kernel.graph, function, &mut used)?);
+        let graph = function.graph.as_ref().unwrap_or(&kernel.graph);
+        functions.push(render_function(graph, function, &mut used)?);
     }
     let text = format!("{}\n{}\n\n{}", header(kernel), used.text(), functions.join("\n"));
     tracing::trace!(source = text, "rendered");

@@ -100,7 +100,7 @@ impl KernelBuilder {
         let Shape { grid, block, shared_bytes } = shape;
         let launch =
             Launch { function, grid, cluster: body.cluster(), block, shared_bytes, starts_early: true, parameters };
-        self.kernel.functions.push(Function { launch, body });
+        self.kernel.functions.push(Function { launch, body, graph: None });
     }
 
     /// Launches the last functions once more, each from another head on, behind all that is launched until then.

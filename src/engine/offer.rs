@@ -5,7 +5,7 @@ use std::fmt;
 use super::{EngineConfig, RankedConfig};
 use crate::device::Device;
 use crate::error::Reason;
-use crate::fusion::{attention_backward, is_attention};
+use crate::fusion::{attention_backward, is_attention, is_mha};
 use crate::graph::FinalizedGraph;
 use crate::kernel::Kernel;
 use crate::support::{Rule, Supported};
@@ -28,7 +28,7 @@ pub trait Engine: Sync + fmt::Debug {
 
     /// Whether the engine is about graphs of this kind: of others it says nothing, not even that it refuses them.
     fn concerns(&self, graph: &FinalizedGraph) -> bool {
-        !is_attention(graph) && attention_backward(graph).is_none()
+        !is_attention(graph) && attention_backward(graph).is_none() && !is_mha(graph)
     }
 
     /// Plans a graph for the chip it was checked for. That launches stay within limits is not the engine's concern: the kernels

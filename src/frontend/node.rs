@@ -267,7 +267,7 @@ mod tests {
         refuses(&json!({"name": "n"}), "the node has no `tag`");
         refuses(
             &json!({"tag": "CONV_PROP"}),
-            "unknown tag \"CONV_PROP\", did you mean \"CONV_FPROP\"? (one of 49, which `fusewright rules --values` lists)",
+            "unknown tag \"CONV_PROP\", did you mean \"CONV_FPROP\"? (one of 50, which `fusewright rules --values` lists)",
         );
         refuses(&json!(7), "an object is required, found 7");
     }

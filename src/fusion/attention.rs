@@ -46,7 +46,9 @@ impl Attention {
         let mut scaling = Scaling::behind(graph, graph.operation(output).output(Port::C)?);
         let is_dropout = |it: &Composite| matches!(it, Composite::Dropout(_) | Composite::MaskedDropout(_));
         let is_dropout = |id: &OperationId| is_composite(graph.operation(*id), is_dropout);
+        let stores = |id: &OperationId| graph.operation(*id).output(Port::S).is_some();
         let dropout = graph.consumers(p).first().copied().filter(is_dropout).filter(|_| is_private(graph, p));
+        let dropout = dropout.filter(|id| !stores(id));
         if let Some(dropout) = dropout {
             p = graph.operation(dropout).output(Port::Y)?;
         }
@@ -126,7 +128,7 @@ fn of_kind(graph: &FinalizedGraph, is_wanted: impl Fn(&Operation) -> bool) -> Ve
     graph.operation_ids().filter(|&id| is_wanted(graph.operation(id))).collect()
 }
 
-fn is_composite(operation: &Operation, is_wanted: impl Fn(&Composite) -> bool) -> bool {
+pub(super) fn is_composite(operation: &Operation, is_wanted: impl Fn(&Composite) -> bool) -> bool {
     matches!(&operation.attributes, Attributes::Composite(composite) if is_wanted(composite))
 }
 

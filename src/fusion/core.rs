@@ -1,6 +1,6 @@
 //! Cores: the operations around which a graph is fused.
 
-use super::{Attention, Side, Stage};
+use super::{Attention, Mha, Side, Stage};
 use crate::graph::{Attributes, ConvolutionDirection, FinalizedGraph, Operation, OperationId, Port, TensorId};
 
 /// What a graph is fused around.
@@ -14,6 +14,8 @@ pub enum Core {
     Attention(Box<Attention>),
     /// The gradients of an attention.
     AttentionBackward(OperationId),
+    /// Several matmuls with the probabilities of an attention, in memory, between them.
+    Mha(Box<Mha>),
 }
 
 /// A core that sums products of two operands.

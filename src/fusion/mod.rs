@@ -8,6 +8,7 @@
 mod attention;
 mod attention_backward;
 mod core;
+mod mha;
 mod pattern;
 mod stage;
 mod stored;
@@ -22,6 +23,8 @@ pub use self::attention::{Attention, Scaled, Scaling};
 pub(crate) use self::attention_backward::attention_backward;
 pub use self::core::{Core, CoreOperand, Product, ProductKind};
 pub(crate) use self::core::{groups, operands};
+pub(crate) use self::mha::is_mha;
+pub use self::mha::{Mha, MhaBackward, MhaForward};
 pub use pattern::Pattern;
 pub use stage::{Side, Stage};
 
@@ -72,6 +75,7 @@ pub fn fuse(graph: Arc<FinalizedGraph>) -> Result<Fusion, NoPattern> {
     match &core {
         Core::Attention(attention) => attention.operations().for_each(|id| stages[id.index()] = Stage::Core),
         Core::AttentionBackward(id) => stages[id.index()] = Stage::Core,
+        Core::Mha(mha) => mha.operations().into_iter().for_each(|id| stages[id.index()] = Stage::Core),
         Core::None | Core::Product(_) => {}
     }
     Ok(Fusion { graph, core, stages })
@@ -113,6 +117,14 @@ impl Fusion {
     pub fn attention_backward(&self) -> Option<OperationId> {
         match self.core {
             Core::AttentionBackward(id) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// The core, if it is an attention whose probabilities lie in memory.
+    pub fn mha(&self) -> Option<&Mha> {
+        match &self.core {
+            Core::Mha(mha) => Some(mha),
             _ => None,
         }
     }
@@ -185,6 +197,9 @@ fn single_core(graph: &FinalizedGraph) -> Result<Core, NoPattern> {
     let Some(second) = products.next() else { return Ok(Core::Product(first)) };
     if let Some(attention) = Attention::of(graph) {
         return Ok(Core::Attention(Box::new(attention)));
+    }
+    if let Some(mha) = Mha::of(graph) {
+        return Ok(Core::Mha(Box::new(mha)));
     }
     Err(NoPattern {
         rule: "PAT-ONE-CORE",

@@ -24,11 +24,15 @@ pub enum Family {
     Attention,
     /// Attention, backward.
     AttentionBackward,
+    /// Attention whose probabilities lie in memory, forward.
+    Mha,
+    /// The same, backward.
+    MhaBackward,
 }
 
 impl Family {
     /// Every family.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Matmul,
         Self::Forward,
         Self::BackwardData,
@@ -38,6 +42,8 @@ impl Family {
         Self::Norm,
         Self::Attention,
         Self::AttentionBackward,
+        Self::Mha,
+        Self::MhaBackward,
     ];
 
     /// Its name on the command line.
@@ -52,6 +58,8 @@ impl Family {
             Self::Norm => "norm",
             Self::Attention => "attention",
             Self::AttentionBackward => "attention_bwd",
+            Self::Mha => "mha",
+            Self::MhaBackward => "mha_bwd",
         }
     }
 }

@@ -316,6 +316,12 @@ impl FinalizedGraph {
         self.with(self.tensors.clone(), operations.collect())
     }
 
+    /// Other operations on the graph's tensors, which may lie elsewhere, and on further ones behind them. The key stays the graph's, of which this is
+    /// another way to say it, or a part.
+    pub(crate) fn in_parts(&self, tensors: Vec<FinalTensor>, operations: Vec<Operation>) -> Self {
+        self.with(tensors, operations)
+    }
+
     /// The same graph as an author would describe it, with every value filled in and every uid kept; finalizing it
     /// again gives the same key. Tensors are in the same order: [`TensorId::handle`]. Writers of graph files start from this.
     pub fn to_graph(&self) -> Graph {

@@ -67,7 +67,8 @@ pub use operation::{
     AlibiSlopes, AllGather, AttentionBackward, Attributes, Bernoulli, BnBackwardWeights, BnFinalize, BnFinalizeMode,
     Composite, Concat, Convolution, ConvolutionDirection, ConvolutionMode, Dropout, Fraction, KeptAttributes,
     MaskedDropout, Matmul, NanPropagation, NormBackward, NormForward, NormMode, NormPhase, Operation, OperationId,
-    Other, PagedCacheLoad, Pointwise, Port, Reduction, Resample, ScoreMask, Signal, SignalMode, Softmax,
+    Other, PagedCacheLoad, Pointwise, Port, Reduction, Resample, ScoreMask, ScoreTranspose, Signal, SignalMode,
+    Softmax,
 };
 pub use tensor::{DEFAULT_ALIGNMENT, Reordering, Scalar, Tensor, TensorHandle, TensorId};
 pub(crate) use tensor::{channels_last_order, packed_strides, row_major_order};

@@ -10,7 +10,8 @@ use super::{DataType, PaddingMode, PointwiseMode, Reads, ReductionMode, Resample
 pub(crate) use composite::backward_scaling;
 pub use composite::{
     AlibiSlopes, AttentionBackward, Bernoulli, BnBackwardWeights, BnFinalize, BnFinalizeMode, Composite, Dropout,
-    KeptAttributes, MaskedDropout, NormBackward, NormForward, NormMode, NormPhase, PagedCacheLoad, ScoreMask, Softmax,
+    KeptAttributes, MaskedDropout, NormBackward, NormForward, NormMode, NormPhase, PagedCacheLoad, ScoreMask,
+    ScoreTranspose, Softmax,
 };
 
 /// Index of an operation inside one graph.
@@ -102,6 +103,8 @@ impl Port {
     pub const DROPOUT_SCALE: Self = Self("Dropout_scale");
     pub const DROPOUT_SCALE_INV: Self = Self("Dropout_scale_inv");
     pub const RNG_DUMP: Self = Self("RNG_DUMP");
+    /// Probabilities in memory, negative where they are dropped (MHAF-S-STORE): ours, for programs send operations.
+    pub const S: Self = Self("S");
     pub const DESCALE_Q: Self = Self("Descale_Q");
     pub const DESCALE_K: Self = Self("Descale_K");
     pub const DESCALE_V: Self = Self("Descale_V");

@@ -1,5 +1,7 @@
 //! What a plan needs to start a kernel.
 
+use std::collections::BTreeMap;
+
 use crate::graph::TensorId;
 
 /// One kernel launch; a plan runs its launches in order on one stream.
@@ -75,6 +77,29 @@ pub enum Parameter {
         /// Byte offset of the tensor, a multiple of 256.
         offset: u64,
     },
+}
+
+impl Parameter {
+    /// The same in a workspace that has some tensors at these places, and all else from `behind` on.
+    pub(super) fn placed(self, kept: &BTreeMap<TensorId, u64>, behind: u64) -> Self {
+        match self {
+            Self::Tensor(tensor) => match kept.get(&tensor) {
+                Some(&offset) => Self::Intermediate { tensor, offset },
+                None => self,
+            },
+            Self::TensorMap(map) => match kept.get(&map.tensor) {
+                Some(&offset) => Self::IntermediateMap { map, offset },
+                None => self,
+            },
+            Self::Accumulators { offset, is_integer } => Self::Accumulators { offset: offset + behind, is_integer },
+            Self::Workspace { offset } => Self::Workspace { offset: offset + behind },
+            Self::Intermediate { tensor, offset } => Self::Intermediate { tensor, offset: offset + behind },
+            Self::IntermediateMap { map, offset } => Self::IntermediateMap { map, offset: offset + behind },
+            Self::Scalar(_) | Self::Constant { .. } | Self::OwnRank { .. } | Self::AbsentRank | Self::FirstHead(_) => {
+                self
+            }
+        }
+    }
 }
 
 /// A tensor as an array of boxes, as the tensor memory accelerator (TMA) takes it; dims innermost first.

@@ -1,9 +1,10 @@
 //! A lowered graph: functions with their launches.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Body, Launch, Mma, MmaType, Multiply, Wgmma};
-use crate::graph::FinalizedGraph;
+use crate::graph::{FinalizedGraph, TensorId};
 
 /// A lowered graph: one source file with one or more launches.
 #[derive(Clone, Debug)]
@@ -30,6 +31,22 @@ impl Kernel {
         debug_assert!(first.repeats.is_empty(), "repeats come behind the functions of one kernel");
         let functions = first.functions.into_iter().map(Function::before).chain(self.functions).collect();
         Self { functions, workspace_bytes: self.workspace_bytes.max(first.workspace_bytes), ..self }
+    }
+
+    /// The kernel with the launches of another behind its own, as part `number` of a chain. Some tensors of the other lie in the workspace at
+    /// these places; what else it has there begins at `behind`.
+    #[must_use]
+    pub(crate) fn then(mut self, next: Self, number: usize, kept: &BTreeMap<TensorId, u64>, behind: u64) -> Self {
+        debug_assert!(next.repeats.is_empty(), "repeats come behind the functions of one kernel");
+        for Function { mut launch, body, graph } in next.functions {
+            let name = launch.function.strip_prefix("fw_").unwrap_or(&launch.function);
+            launch.function = format!("fw_part{number}_{name}");
+            launch.parameters.iter_mut().for_each(|parameter| *parameter = parameter.placed(kept, behind));
+            let graph = graph.or_else(|| Some(Arc::clone(&next.graph)));
+            self.functions.push(Function { launch, body, graph });
+        }
+        self.workspace_bytes = self.workspace_bytes.max(behind + next.workspace_bytes);
+        self
     }
 
     /// Whether some matrix instruction takes operands of this type.
@@ -67,6 +84,8 @@ pub struct Function {
     pub launch: Launch,
     /// What it does.
     pub body: Body,
+    /// The graph whose tensors it is about, where it is not the kernel's: a part of that one, in which some tensors are seen otherwise.
+    pub graph: Option<Arc<FinalizedGraph>>,
 }
 
 impl Function {

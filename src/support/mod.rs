@@ -76,6 +76,7 @@ mod table;
 mod index;
 
 pub use checker::{check, check_relaxed};
+pub(crate) use family::attention::mha_records;
 pub(crate) use family::attention::records as attention_records;
 pub use family::catalogue;
 pub(crate) use family::norm::records as norm_records;

@@ -12,6 +12,7 @@ use fusewright::graph::{
 };
 
 use crate::gradient_weight_cases;
+use crate::mha_cases;
 use crate::movement_cases::movements;
 use crate::norm_cases::norms;
 use crate::relaxed;
@@ -46,6 +47,7 @@ pub(crate) fn all() -> Vec<Case> {
     movements(&mut cases);
     softmaxes(&mut cases);
     attentions(&mut cases);
+    mha_cases::attentions(&mut cases);
     backward_passes(&mut cases);
     norms(&mut cases);
     once_wrong(&mut cases);

@@ -34,6 +34,7 @@ mod hopper;
 mod host;
 mod infinities;
 mod machine_code;
+mod mha_cases;
 mod modes;
 mod movement_cases;
 mod norm_cases;

@@ -2,6 +2,7 @@
 
 mod attention;
 mod attention_backward;
+mod chain;
 mod direct;
 mod scalar;
 mod warp_attention;
@@ -23,6 +24,7 @@ pub static ENGINES: &[&dyn Engine] = &[
     &attention_backward::WarpgroupAttentionBackward,
     &warp_attention::WarpAttention,
     &warp_attention_backward::WarpAttentionBackward,
+    &chain::Chain,
     &direct::Direct,
     &warp_mma::WarpMma,
     &scalar::Scalar,
@@ -70,6 +72,7 @@ mod tests {
                 (5, "warpgroup_attention_backward"),
                 (6, "warp_attention"),
                 (7, "warp_attention_backward"),
+                (8, "chain"),
             ])
         );
         assert_eq!(engines.len(), ENGINES.len());

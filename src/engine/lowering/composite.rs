@@ -16,7 +16,7 @@ use crate::support::records::composite::OP_COMPOSITE;
 /// reduction, nor a core where a surface has both, or tensors have several ranks. The rules of the surfaces say nothing of such graphs.
 pub(in crate::engine) fn taken_apart(supported: &Supported) -> Result<Cow<'_, Fusion>, String> {
     let (graph, fusion) = (supported.graph(), supported.fusion());
-    if fusion.attention().is_some() || fusion.attention_backward().is_some() {
+    if fusion.attention().is_some() || fusion.attention_backward().is_some() || fusion.mha().is_some() {
         return Err("the products of an attention, whose scores would be kept in memory".to_owned());
     }
     let Cow::Owned(expanded) = graph.expand_in(DataType::Float) else { return Ok(Cow::Borrowed(fusion)) };

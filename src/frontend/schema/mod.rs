@@ -159,7 +159,7 @@ const fn convolution(tag: &'static str, inputs: &'static [&'static str], outputs
 }
 
 /// Operations with typed attributes: their keys are read and written in `attributes`, the table names them.
-/// `ATTENTION_BACKWARD`, `DROPOUT`, `MASKED_DROPOUT`, `RESAMPLE_BWD`, `SCORE_MASK`, `SIGNAL` and `SOFTMAX` are tags of ours, and so are the keys that no version writes,
+/// `ATTENTION_BACKWARD`, `DROPOUT`, `MASKED_DROPOUT`, `RESAMPLE_BWD`, `SCORE_MASK`, `SCORE_TRANSPOSE`, `SIGNAL` and `SOFTMAX` are tags of ours, and so are the keys that no version writes,
 /// and the port `Block_mask` of `MATMUL`.
 const GENERIC: &[Schema] = &[
     Schema {
@@ -175,14 +175,14 @@ const GENERIC: &[Schema] = &[
     Schema {
         tag: "DROPOUT",
         inputs: [&["X", "Seed", "Offset", "Dropout_scale"], &[]],
-        outputs: [&["Y"], &["RNG_DUMP"]],
+        outputs: [&["Y"], &["RNG_DUMP", "S"]],
         keys: Keys::Kept(attention::DROPOUT_KEYS),
         compute_since: 0,
     },
     Schema {
         tag: "MASKED_DROPOUT",
         inputs: [&["X", "Dropout_mask", "Dropout_scale"], &[]],
-        outputs: [&["Y"], &[]],
+        outputs: [&["Y"], &["S"]],
         keys: Keys::Kept(&[]),
         compute_since: 0,
     },
@@ -255,6 +255,13 @@ const GENERIC: &[Schema] = &[
         inputs: [&["X"], &["SEQ_LEN_Q", "SEQ_LEN_KV", "LEFT_BOUND", "RIGHT_BOUND", "Block_mask"]],
         outputs: [&["Y"], &[]],
         keys: Keys::Kept(attention::MASK_KEYS),
+        compute_since: 0,
+    },
+    Schema {
+        tag: "SCORE_TRANSPOSE",
+        inputs: [&["X"], &[]],
+        outputs: [&["Y"], &[]],
+        keys: Keys::Kept(&[]),
         compute_since: 0,
     },
     Schema {

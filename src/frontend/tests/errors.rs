@@ -29,7 +29,7 @@ fn errors_of_nodes_name_the_node() {
     );
     refuses(
         &changed("/nodes/2/tag", json!("POINTWIS")),
-        "node 'act' (POINTWIS, node 2): unknown tag \"POINTWIS\", did you mean \"POINTWISE\"? (one of 49, \
+        "node 'act' (POINTWIS, node 2): unknown tag \"POINTWIS\", did you mean \"POINTWISE\"? (one of 50, \
          which `fusewright rules --values` lists) [FEJ-11]",
     );
     refuses(

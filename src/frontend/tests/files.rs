@@ -89,7 +89,7 @@ fn a_bad_graph_spoils_no_other() {
     let place = "dir/test.log: graph 2 (line 2): node 'scale' (NOVELTY, node 0)";
     assert_eq!(
         error,
-        format!("{place}: unknown tag \"NOVELTY\" (one of 49, which `fusewright rules --values` lists) [FEJ-11]")
+        format!("{place}: unknown tag \"NOVELTY\" (one of 50, which `fusewright rules --values` lists) [FEJ-11]")
     );
 }
 

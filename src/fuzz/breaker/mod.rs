@@ -3,6 +3,7 @@
 
 mod attention;
 mod limits;
+mod mha;
 mod norms;
 mod operations;
 mod structure;
@@ -25,7 +26,7 @@ type Edit = fn(&Subject, &mut Graph, &mut Choices<'_>) -> bool;
 type Row = (&'static str, Edit);
 
 /// Every row, by what it edits.
-const ROWS: &[&[Row]] = &[tensors::ROWS, operations::ROWS, structure::ROWS, norms::ROWS, attention::ROWS];
+const ROWS: &[&[Row]] = &[tensors::ROWS, operations::ROWS, structure::ROWS, norms::ROWS, attention::ROWS, mha::ROWS];
 
 /// How many rows are drawn until one fits the graph.
 const DRAWS: usize = 8;

@@ -64,6 +64,8 @@ pub fn generate(family: Family, bytes: &[u8]) -> Generated {
         Family::Norm => norm::graph(choices),
         Family::Attention => attention::graph(choices, aim == FLASH),
         Family::AttentionBackward => attention::backward::graph(choices),
+        Family::Mha => attention::mha::forward(choices),
+        Family::MhaBackward => attention::mha::backward(choices),
     };
     let choices_from = |first: usize| Choices::new(bytes.get(first..).unwrap_or_default());
     retyped(&mut graph, &mut choices_from(TYPES_BYTE));
@@ -159,6 +161,8 @@ fn aims(family: Family) -> &'static [SurfaceId] {
         Family::AttentionBackward => {
             &[FLASH_BACKWARD, FLASH_BACKWARD, FLASH_BACKWARD, SurfaceId::Named("Fp8FlashBprop")]
         }
+        Family::Mha => &[SurfaceId::Named("MhaFprop")],
+        Family::MhaBackward => &[SurfaceId::Named("MhaBprop")],
     }
 }
 

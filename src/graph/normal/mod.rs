@@ -15,6 +15,7 @@ mod bound;
 mod dropout;
 mod flow;
 mod mask;
+mod mha;
 mod rows;
 mod scaling;
 
@@ -35,6 +36,7 @@ use backward::Backward;
 use dropout::Drops;
 use flow::Flow;
 use mask::Masks;
+use mha::MhaBackward;
 use rows::Rows;
 use scaling::Scaling;
 
@@ -181,11 +183,18 @@ pub(super) fn normalise(draft: &mut Draft) -> bool {
     let products = draft.operations.iter().filter(|operation| matches!(operation.attributes, Attributes::Matmul(_)));
     let products: Vec<TensorId> = products.filter_map(Operation::result).collect();
     let mut is_changed = settle_loads(draft);
+    is_changed |= products.len() == 2 && mha::fold_scaled_keys(draft);
+    if products.len() == mha::PRODUCTS {
+        is_changed |= MhaBackward::of(draft, &Flow::of(draft)).is_some_and(|found| found.put(draft));
+    }
     for &output in &products {
         let flow = Flow::of(draft);
         let Some(output) = flow.writer(output) else { continue };
         is_changed |= match products.len() {
-            2 => Found::of(draft, &flow, output).is_some_and(|found| found.put(draft)),
+            2 => match Found::of(draft, &flow, output) {
+                Some(found) => found.put(draft),
+                None => mha::settle_dropout(draft, &flow, output),
+            },
             backward::PRODUCTS => Backward::of(draft, &flow, output).is_some_and(|found| found.put(draft)),
             // it is no attention to any engine
             _ => false,
@@ -237,7 +246,8 @@ impl Found {
     /// The attention that ends with a product.
     fn of(draft: &Draft, flow: &Flow, output: OperationId) -> Option<Self> {
         let p = draft.operations[output.index()].input(Port::A)?;
-        if !flow.is_private(draft, p) || draft.tensor(p).dim.len() != 4 {
+        // probabilities may lie in memory (MHAF-S-STORE)
+        if flow.readers(draft, p).len() != 1 || draft.tensor(p).dim.len() != 4 {
             return None;
         }
         let scaling = Scaling::of(draft, flow, p, draft.operations[output.index()].result());

@@ -9,6 +9,7 @@ mod engine;
 mod fp8_backward;
 mod inputs;
 mod matmul;
+mod mha;
 mod movement;
 mod norm;
 mod pages;

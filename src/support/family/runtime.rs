@@ -18,11 +18,9 @@ pub(super) static FAMILY: Family = Family {
 impl Limits for Surface {
     /// All graphs but those of whose cores the documentation of the engine knows nothing.
     fn concerns(&self, subject: &Subject) -> bool {
-        !subject
-            .facts
-            .fusion
-            .as_ref()
-            .is_ok_and(|fusion| matches!(fusion.core(), Core::Attention(_) | Core::AttentionBackward(_)))
+        let is_of_attention =
+            |core: &Core| matches!(core, Core::Attention(_) | Core::AttentionBackward(_) | Core::Mha(_));
+        !subject.facts.fusion.as_ref().is_ok_and(|fusion| is_of_attention(fusion.core()))
     }
 
     fn check(&self, subject: &Subject, found: &mut Findings) {

@@ -12,6 +12,7 @@ mod families;
 mod graphs;
 mod malformed;
 mod matmul;
+mod mha;
 mod nearest;
 mod norms;
 mod operations;
@@ -103,6 +104,7 @@ static SUITES: &[&[Suite]] = &[
     norms::SUITES,
     patterns::SUITES,
     attention::SUITES,
+    mha::SUITES,
 ];
 
 fn suites() -> impl Iterator<Item = &'static Suite> {

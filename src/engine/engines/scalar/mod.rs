@@ -48,7 +48,9 @@ impl Engine for Scalar {
         Ok(match fusion.core() {
             Core::None => Box::new(passes::Passes::new(fusion)),
             Core::Product(product) => Box::new(gemm::Tiles::new(fusion, product)),
-            Core::Attention(_) | Core::AttentionBackward(_) => return Err(Reason::Graph("an attention".to_owned())),
+            Core::Attention(_) | Core::AttentionBackward(_) | Core::Mha(_) => {
+                return Err(Reason::Graph("an attention".to_owned()));
+            }
         })
     }
 }

@@ -5,6 +5,7 @@ pub(super) mod backward;
 mod dropout;
 mod fp8;
 mod fp8_backward;
+pub(super) mod mha;
 mod pages;
 mod ragged;
 

@@ -2,7 +2,11 @@
 //!
 //! ```text
 //! Y = X ∘ m · Dropout_scale        m = 1 where a Bernoulli variable keeps the element, else 0        RNG_DUMP = m
+//! S = X where m = 1, −X elsewhere
 //! ```
+//!
+//! Where S is asked for it is what Y is made of: X as S's type rounds it. Its sign bit tells a backward pass what was dropped
+//! (MHAF-S-STORE), which so needs no random numbers.
 //!
 //! Whether an element is kept depends on seed, offset and its coordinates alone: the backward pass draws the mask of the forward pass
 //! again, whatever the tiles of either.
@@ -70,6 +74,17 @@ impl Dropout {
         Some(expansion.bernoulli(self.kept, [seed?, offset?], dim))
     }
 
+    /// Stores S of a value, where somebody asks for it; gives the value as it is kept then, in the type of S.
+    pub(super) fn stored(expansion: &mut Expansion, x: TensorId, mask: TensorId) -> TensorId {
+        use PointwiseMode as M;
+        let Some(s) = expansion.output(Port::S).filter(|_| expansion.is_asked_for(Port::S)) else { return x };
+        let zero = expansion.constant(0.0, expansion.dim(x).len());
+        let is_kept = expansion.pointwise(M::CmpGt, &[mask, zero]);
+        let negative = expansion.pointwise(M::Neg, &[x]);
+        expansion.result(Port::S, M::BinarySelect, &[x, negative, is_kept]);
+        expansion.rounded(x, s)
+    }
+
     /// A probability that leaves something, numbers that tell what is drawn, and a factor.
     pub(super) fn check_state(self, node: &Node) -> Result<(), Malformed> {
         const RULE: &str = "AT-E16";
@@ -99,7 +114,7 @@ impl Definition for Dropout {
     }
 
     fn ports(&self) -> Ports {
-        ([&[Port::X, Port::SEED, Port::OFFSET, Port::DROPOUT_SCALE], &[]], [&[Port::Y], &[Port::RNG_DUMP]])
+        ([&[Port::X, Port::SEED, Port::OFFSET, Port::DROPOUT_SCALE], &[]], [&[Port::Y], &[Port::RNG_DUMP, Port::S]])
     }
 
     fn attributes(&self) -> KeptAttributes {
@@ -122,10 +137,11 @@ impl Definition for Dropout {
         }
     }
 
-    /// Y lies as X does, and the mask row-major.
+    /// Y and S lie as X does, and the mask row-major.
     fn infer(&self, node: &mut Node) -> Result<(), Malformed> {
         let (dim, order) = (node.dim(Port::X)?.to_vec(), Layout::OrderOf(node.stride(Port::X)?.to_vec()));
         node.complete(Port::Y, dim.clone(), &order);
+        node.complete(Port::S, dim.clone(), &order);
         node.complete(Port::RNG_DUMP, dim, &Layout::RowMajor);
         Ok(())
     }
@@ -138,8 +154,8 @@ impl Definition for Dropout {
             return Err(node.fault_at(RULE, Port::X, message));
         }
         node.require_dim(RULE, Port::Y, x, "those of X")?;
-        if node.tensor(Port::RNG_DUMP).is_some() {
-            node.require_dim(RULE, Port::RNG_DUMP, x, "those of X")?;
+        for port in [Port::RNG_DUMP, Port::S].into_iter().filter(|&port| node.tensor(port).is_some()) {
+            node.require_dim(RULE, port, x, "those of X")?;
         }
         self.check_state(node)
     }
@@ -148,6 +164,7 @@ impl Definition for Dropout {
         use PointwiseMode as M;
         let [x, seed, offset, scale] = expansion.required();
         let mask = expansion.bernoulli(self.kept, [seed, offset], expansion.dim(x).to_vec());
+        let x = Self::stored(expansion, x, mask);
         let kept = expansion.pointwise(M::Mul, &[x, mask]);
         expansion.result(Port::Y, M::Mul, &[kept, scale]);
         expansion.result(Port::RNG_DUMP, M::Identity, &[mask]);

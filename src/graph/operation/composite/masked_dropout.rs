@@ -1,10 +1,12 @@
 //! Dropout of probabilities by a mask that is given (`docs/spec/attention.md` AT-O14).
 //!
 //! ```text
-//! Y = X · Dropout_scale ∘ Dropout_mask
+//! Y = X · Dropout_scale ∘ Dropout_mask        S = X where the mask is above 0, −X elsewhere
 //! ```
+//!
+//! S is as that of a [`Dropout`](super::Dropout) (MHAF-USERMASK).
 
-use super::{Definition, Expansion, KeptAttributes, Port};
+use super::{Definition, Dropout, Expansion, KeptAttributes, Port};
 use crate::graph::infer::{Layout, Node, Ports};
 use crate::graph::{DataType, Malformed, PointwiseMode};
 
@@ -45,17 +47,18 @@ impl Definition for MaskedDropout {
     }
 
     fn ports(&self) -> Ports {
-        ([&[Port::X, Port::DROPOUT_MASK, Port::DROPOUT_SCALE], &[]], [&[Port::Y], &[]])
+        ([&[Port::X, Port::DROPOUT_MASK, Port::DROPOUT_SCALE], &[]], [&[Port::Y], &[Port::S]])
     }
 
     fn default_type(&self, port: Port) -> Option<DataType> {
         (port == Port::DROPOUT_SCALE).then_some(DataType::Float)
     }
 
-    /// Y lies as X does.
+    /// Y and S lie as X does.
     fn infer(&self, node: &mut Node) -> Result<(), Malformed> {
         let (dim, order) = (node.dim(Port::X)?.to_vec(), Layout::OrderOf(node.stride(Port::X)?.to_vec()));
-        node.complete(Port::Y, dim, &order);
+        node.complete(Port::Y, dim.clone(), &order);
+        node.complete(Port::S, dim, &order);
         Ok(())
     }
 
@@ -66,11 +69,15 @@ impl Definition for MaskedDropout {
             return Err(node.fault_at(RULE, Port::X, message));
         }
         node.require_dim(RULE, Port::Y, x, "those of X")?;
+        if node.tensor(Port::S).is_some() {
+            node.require_dim(RULE, Port::S, x, "those of X")?;
+        }
         Self::check_masked(node, x)
     }
 
     fn define(&self, expansion: &mut Expansion) {
         let [x, mask, scale] = expansion.required();
+        let x = Dropout::stored(expansion, x, mask);
         let scaled = expansion.pointwise(PointwiseMode::Mul, &[x, scale]);
         expansion.result(Port::Y, PointwiseMode::Mul, &[scaled, mask]);
     }

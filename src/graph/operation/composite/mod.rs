@@ -12,6 +12,7 @@ mod masked_dropout;
 mod norm;
 mod paged_cache_load;
 mod score_mask;
+mod score_transpose;
 mod soft_cap;
 mod softmax;
 
@@ -28,6 +29,7 @@ pub use masked_dropout::MaskedDropout;
 pub use norm::{BnBackwardWeights, BnFinalize, BnFinalizeMode, NormBackward, NormForward, NormMode, NormPhase};
 pub use paged_cache_load::PagedCacheLoad;
 pub use score_mask::ScoreMask;
+pub use score_transpose::ScoreTranspose;
 pub use softmax::Softmax;
 
 use groups::ChannelGroups;
@@ -76,9 +78,11 @@ composites! {
     Softmax;
     /// `X [, SEQ_LEN_Q, SEQ_LEN_KV] [, LEFT_BOUND] [, RIGHT_BOUND] → Y`.
     ScoreMask;
-    /// `X, Seed, Offset, Dropout_scale → Y [, RNG_DUMP]`.
+    /// `X → Y`, queries and keys exchanged.
+    ScoreTranspose;
+    /// `X, Seed, Offset, Dropout_scale → Y [, RNG_DUMP, S]`.
     Dropout;
-    /// `X, Dropout_mask, Dropout_scale → Y`.
+    /// `X, Dropout_mask, Dropout_scale → Y [, S]`.
     MaskedDropout;
     /// `container, seqLen, pageTable → yOut`.
     PagedCacheLoad;
@@ -262,8 +266,13 @@ impl Expansion<'_> {
         let y = self.value("transpose", dim);
         // what is moved keeps its type
         self.tensors[y.index()].data_type = self.tensors[x.index()].data_type;
-        self.push(Attributes::Transpose, vec![(Port::X, x)], (Port::Y, y), None);
+        self.transpose_to(x, y);
         y
+    }
+
+    /// A tensor is the last two axes of a value swapped.
+    fn transpose_to(&mut self, x: TensorId, y: TensorId) {
+        self.push(Attributes::Transpose, vec![(Port::X, x)], (Port::Y, y), None);
     }
 
     /// A product of matrices, of which `length` terms of each batch count.

@@ -3,6 +3,8 @@
 mod backward;
 mod fp8;
 mod fp8_backward;
+mod mha;
+pub(crate) mod mha_records;
 pub(crate) mod records;
 
 use std::collections::BTreeSet;
@@ -27,14 +29,21 @@ pub(in crate::support) const FLASH_BPROP: SurfaceId = SurfaceId::Named("FlashBpr
 
 pub(in crate::support) const FP8_FLASH_BPROP: SurfaceId = SurfaceId::Named("Fp8FlashBprop");
 
+/// About what no flash attention is: S is stored, or there is no softmax.
+pub(in crate::support) const MHA_FPROP: SurfaceId = SurfaceId::Named("MhaFprop");
+
+pub(in crate::support) const MHA_BPROP: SurfaceId = SurfaceId::Named("MhaBprop");
+
 pub(super) static FAMILY: Family = Family {
     surfaces: &[
         (FLASH_FPROP, &FlashFprop),
         (FP8_FLASH_FPROP, &fp8::Fp8FlashFprop),
         (FLASH_BPROP, &backward::FlashBprop),
         (FP8_FLASH_BPROP, &fp8_backward::Fp8FlashBprop),
+        (MHA_FPROP, &mha::MhaFprop),
+        (MHA_BPROP, &mha::MhaBprop),
     ],
-    rules: &[records::RULES],
+    rules: &[records::RULES, mha_records::RULES],
     is_by_name: false,
 };
 

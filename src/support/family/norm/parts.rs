@@ -64,6 +64,7 @@ pub(super) fn norms(graph: &FinalizedGraph) -> impl Iterator<Item = Norm<'_>> {
             Composite::BnFinalize(_) => Kind::Finalize,
             Composite::BnBackwardWeights(_) => Kind::Weights,
             Composite::Softmax(_) | Composite::ScoreMask(_) | Composite::PagedCacheLoad(_) => return None,
+            Composite::ScoreTranspose(_) => return None,
             Composite::Dropout(_) | Composite::MaskedDropout(_) | Composite::AttentionBackward(_) => return None,
         };
         Some(Norm { id, operation, kind })
