@@ -39,8 +39,16 @@ fn verdicts_and_sources_of_random_graphs() {
     for (family, totals) in campaign(800, false) {
         let Totals { generated, malformed, refused, accepted, on_aim, broken, .. } = totals;
         assert_eq!((generated, malformed + refused + accepted), (800, 800), "{family}");
-        if [Family::Softmax, Family::Norm, Family::Attention, Family::AttentionBackward].contains(&family) {
-            assert!(accepted >= 320, "{accepted} of 800 graphs of {family}, which no surface has, are taken");
+        const FEW_BROKEN: [Family; 6] = [
+            Family::Softmax,
+            Family::Norm,
+            Family::Attention,
+            Family::AttentionBackward,
+            Family::Mha,
+            Family::MhaBackward,
+        ];
+        if FEW_BROKEN.contains(&family) {
+            assert!(accepted >= 320, "{accepted} of 800 graphs of {family}, of whose rules few are edits, are taken");
             continue;
         }
         assert!((320..=560).contains(&on_aim), "{family}: {on_aim} of 800 are legal on the surface aimed at");

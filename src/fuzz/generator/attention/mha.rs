@@ -121,17 +121,19 @@ impl Author {
     fn new(choices: &mut Choices<'_>) -> Self {
         let io = choices.of(TYPES);
         // of the documented extents few are computed on a processor
-        let (lengths, head, parts) = match choices.chance(DOCUMENTED) {
-            true => ([(); 2].map(|()| choices.of(&[64, 64, 64, 64, 64, 64, 64, 128])), 64, [1, 1, 1, 1, 1, 1, 2]),
-            false => (
-                [(); 2].map(|()| choices.of(&[33, 1, 17, 70, 5, 3])),
-                choices.of(&[64, 8, 40, 20]),
-                [1, 2, 1, 2, 1, 2, 3],
-            ),
+        let (lengths, head, parts): (_, _, &[i64]) = match choices.chance(DOCUMENTED) {
+            true => {
+                let lengths = [(); 2].map(|()| choices.of(&[64, 64, 64, 64, 64, 64, 64, 128]));
+                (lengths, 64, &[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2])
+            }
+            false => {
+                let lengths = [(); 2].map(|()| choices.of(&[33, 1, 17, 70, 5, 3]));
+                (lengths, choices.of(&[64, 8, 40, 20]), &[1, 2, 1, 2, 1, 2, 3])
+            }
         };
         let graph =
             Graph::new().io_data_type(io).compute_data_type(DataType::Float).intermediate_data_type(DataType::Float);
-        Self { graph, io, batches: choices.of(&parts), heads: choices.of(&parts), lengths, head }
+        Self { graph, io, batches: choices.of(parts), heads: choices.of(parts), lengths, head }
     }
 
     fn scores(&self) -> [i64; 4] {
