@@ -350,6 +350,7 @@ fn kernels_engines_and_code_generation_are_in_order() {
             "turned_values",
             "attention_combination",
             "score_gradients",
+            "score_program",
             "attention_backward",
             "warp_attention",
             "attention_bias_gradient",
