@@ -49,7 +49,6 @@ mod text;
 mod topology;
 mod views;
 
-#[cfg(feature = "reference")]
 pub(crate) use attention::is_turned;
 pub use builder::Graph;
 pub use data_type::DataType;
