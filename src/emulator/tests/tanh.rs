@@ -66,6 +66,16 @@ fn capped_scores_are_as_accurate_as_the_three_operations() {
     }
 }
 
+/// A cap of 1 leaves what is beyond it as the exponentials make it.
+#[test]
+fn tanh_without_a_branch_is_within_its_bound() {
+    let x: Vec<f32> = (0..8192).map(|i| (i as f32 - 4096.0) / 256.0 + if i % 2 == 0 { 1.5 } else { -1.5 }).collect();
+    let Some(found) = capped(1.0, 1.0, &x) else { return };
+    for (&x, &found) in x.iter().zip(&found) {
+        assert!(ulps(found, f64::from(x).tanh()) <= 2.5, "tanh {x:e}: {found:e}");
+    }
+}
+
 #[test]
 fn caps_keep_what_is_no_number_and_bound_infinities() {
     let mut x = vec![0.25_f32; 1024];
