@@ -50,6 +50,8 @@
 
 //@ fw_vector
 
+//@ fw_small_tanh
+
 //@ fw_tanh_and_slope
 
 //@ fw_uniform

@@ -34,6 +34,8 @@
 
 //@ fw_f32
 
+//@ fw_small_tanh
+
 //@ fw_tanh_and_slope
 
 //@ fw_block_total
