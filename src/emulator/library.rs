@@ -40,6 +40,8 @@ pub(super) enum Argument {
     Pointer(*mut u8),
     /// `float`.
     Float(f32),
+    /// `double`.
+    Double(f64),
     /// `int`.
     Int(i32),
     /// `long long`.
@@ -54,6 +56,7 @@ impl Argument {
         match self {
             Self::Pointer(_) => b'p',
             Self::Float(_) => b'f',
+            Self::Double(_) => b'd',
             Self::Int(_) => b'i',
             Self::LongLong(_) => b'l',
             Self::TensorMap(_) => b't',
@@ -121,6 +124,7 @@ fn value_pointer(argument: &Argument) -> *const c_void {
     match argument {
         Argument::Pointer(value) => (&raw const *value).cast(),
         Argument::Float(value) => (&raw const *value).cast(),
+        Argument::Double(value) => (&raw const *value).cast(),
         Argument::Int(value) => (&raw const *value).cast(),
         Argument::LongLong(value) => (&raw const *value).cast(),
         Argument::TensorMap(value) => (&raw const *value).cast(),

@@ -29,7 +29,7 @@ pub struct Launch {
 pub enum Parameter {
     /// Device pointer of a non-virtual tensor.
     Tensor(TensorId),
-    /// Host scalar by value: `float` for floating types, `int` for 8- to 32-bit integers and booleans,
+    /// Host scalar by value: `double` for `DOUBLE`, `float` for other floating types, `int` for 8- to 32-bit integers and booleans,
     /// `long long` for `INT64`; already rounded to the tensor's type.
     Scalar(TensorId),
     /// A number that the definition of an operation has, as `float`.

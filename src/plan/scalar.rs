@@ -3,8 +3,8 @@
 use crate::graph::{DataType, Scalar};
 use crate::host_tensor::{HOST_TYPES, round_f64};
 
-/// The argument's bytes in the low end of a slot: a `float` for floating types, an `int` for integers up to 32 bits and
-/// booleans, a `long long` for `INT64`; converted to the type first, as if it had been stored in it.
+/// The argument's bytes in the low end of a slot: a `double` for `DOUBLE`, a `float` for other floating types, an `int` for integers up to 32 bits
+/// and booleans, a `long long` for `INT64`; converted to the type first, as if it had been stored in it.
 /// `None` for types that have no elements.
 pub(super) fn slot(data_type: DataType, value: Scalar) -> Option<u64> {
     if !HOST_TYPES.contains(&data_type) {
@@ -17,6 +17,7 @@ pub(super) fn slot(data_type: DataType, value: Scalar) -> Option<u64> {
     let rounded = round_f64(data_type, value.as_f64());
     Some(match data_type {
         DataType::Int64 => rounded as i64 as u64,
+        DataType::Double => rounded.to_bits(),
         _ if data_type.is_floating() => u64::from((rounded as f32).to_bits()),
         _ => u64::from(rounded as i32 as u32),
     })
@@ -39,6 +40,7 @@ mod tests {
         assert_eq!(as_float(DataType::Half, f64::NEG_INFINITY), f32::NEG_INFINITY);
         assert!(as_float(DataType::BFloat16, f64::NAN).is_nan());
         assert_eq!(slot(DataType::Float, Scalar::Integer(3)), Some(u64::from(3f32.to_bits())));
+        assert_eq!(slot(DataType::Double, Scalar::Float(0.1)), Some(0.1f64.to_bits()));
     }
 
     #[test]

@@ -265,7 +265,11 @@ fn room(graph: &FinalizedGraph, inputs: &HostTensors, id: TensorId, batch: i64) 
     let (all, row) = (dim[along_rows], stride[along_rows]);
     let is_inside = |axis: usize| dim[axis] == 1 || stride[axis].saturating_mul(dim[axis]) <= row;
     if ![HEADS, along].into_iter().all(is_inside) {
-        return Ok((stride[0] + unit - 1) / unit);
+        // the stride of an axis of one says nothing
+        let of_one =
+            || 1 + (HEADS..RANK).map(|axis| (dim[axis] - 1).saturating_mul(stride[axis])).fold(0, i64::saturating_add);
+        let batch = if dim[0] > 1 { stride[0] } else { of_one() };
+        return Ok(batch.saturating_add(unit - 1) / unit);
     }
     let lengths = match pages::needed(graph, inputs, id)? {
         Some(entries) => Some(entries),

@@ -14,7 +14,7 @@ scaled[e] *= of_output;
 const float greatest = fw_quad_largest_nan(largest[e]);
 <%- if sink %>
 const float sink = ${ sink }$;
-const bool is_sink = sink >= greatest * unit_of_scores;
+const float greatest_of_all = fw_max_nan(greatest, sink / unit_of_scores);
 <%- endif %>
 <%- endif %>
 <%- if largest_p %>

@@ -34,7 +34,8 @@ float m[2], reference[2], sum[2];
 for (int e = 0; e < 2; ++e) {
 const float sink = ${ sink }$;
 m[e] = sink / unit_of_scores, reference[e] = sink == negative ? 0.0f : m[e] * c<% if top %> ${ top }$<% endif %>;
-sum[e] = sink != sink ? sink : quad == 0 && sink != negative<% if top %> ? ${ largest_weight }$ : 0.0f<% endif %>;
+// as the rows' exponentials are, which are of a rounded reference
+sum[e] = sink != sink ? sink : quad == 0 && sink != negative ? fw_fast_exp2(fmaf(m[e], c, -reference[e])) : 0.0f;
 }
 <%- else %>
 float m[2] = {negative, negative}, reference[2] = {0.0f, 0.0f}, sum[2] = {0.0f, 0.0f};

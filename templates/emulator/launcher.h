@@ -17,6 +17,10 @@ struct Kind<float> {
   static constexpr char letter = 'f';
 };
 template <>
+struct Kind<double> {
+  static constexpr char letter = 'd';
+};
+template <>
 struct Kind<int> {
   static constexpr char letter = 'i';
 };

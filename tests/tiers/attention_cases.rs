@@ -1,6 +1,6 @@
 //! Attention, forward: masks and lengths, groups of heads, statistics, sinks, operations on scores, heads of every size.
 
-use fusewright::graph::DataType::{BFloat16, Float, Fp8E4M3, Fp8E5M2, Half, Int32, Int64, UInt8};
+use fusewright::graph::DataType::{BFloat16, Double, Float, Fp8E4M3, Fp8E5M2, Half, Int32, Int64, UInt8};
 use fusewright::graph::{
     Bernoulli, DataType, Dropout, Graph, MaskedDropout, PagedCacheLoad, Pointwise, PointwiseMode, Port, ReductionMode,
     Scalar, ScoreMask, Softmax, Tensor, TensorHandle,
@@ -57,6 +57,8 @@ pub(crate) fn attentions(cases: &mut Vec<Case>) {
     );
     let scaled = |scale: f64| Attention { scale: Some(scale), statistics: ALL, ..of([1, 2, 30, 140], [64, 64]) };
     add("scale_negative", scaled(-0.25));
+    add("scale_double", Attention { scale_type: Double, ..scaled(0.3) });
+    add("scores_rounded_to_half", Attention { modify: Modifier::Half, ..of([1, 1, 5, 129], [8, 64]) });
     add("scale_zero", Attention { mask: band(None, Some(3)), ..scaled(0.0) });
     add("scale_none", Attention { scale: None, statistics: ALL, ..of([1, 2, 30, 140], [32, 32]) });
     add("scale_large", scaled(30.0));
@@ -268,6 +270,8 @@ enum Modifier {
     Bias([i64; 4]),
     /// `cap · tanh(scores / cap)`.
     SoftCap,
+    /// They are rounded to HALF.
+    Half,
     /// A slope of each head times the distance of key and query is added.
     Alibi,
 }
@@ -615,6 +619,11 @@ impl Attention {
                 let small = g.pointwise("small", PointwiseMode::Div, &[x, cap]);
                 let capped = g.pointwise("capped", PointwiseMode::TanhFwd, &[small]);
                 g.pointwise("large", PointwiseMode::Mul, &[capped, cap])
+            }
+            Modifier::Half => {
+                let rounded = g.pointwise("rounded", PointwiseMode::Identity, &[x]);
+                g.tensor_mut(rounded).data_type = Some(Half);
+                rounded
             }
             Modifier::Alibi => {
                 let slopes = g.tensor(Tensor::new("slopes").row_major([1, self.shape[1], 1, 1]).data_type(Float));

@@ -128,9 +128,8 @@ struct ConsumerText {
     /// Numbers that O is multiplied by, and what keeps largest magnitudes.
     factors: Vec<String>,
     kept: Vec<String>,
-    /// What makes a reference of a row's largest score, and the weight of that one, where it is not 1.
+    /// What makes a reference of a row's largest score, where its weight is not 1.
     top: Option<String>,
-    largest_weight: String,
     /// Lines that say what is the same for all scores of a tile.
     of_tile: Vec<String>,
     softmax: String,
@@ -313,7 +312,7 @@ impl Forward<'_, '_> {
         let unit = with_offsets(rows.unit(), rows.graph, rows.problem.stored());
         let [scores, values] = [rows.scores(), rows.values()];
         let (is_fp8, words) = (rows.is_fp8(), keys * problem.operand.bytes() / 8);
-        let (weights, top, largest_weight) = (rows.weights()?, rows.top(), rows.largest_weight());
+        let (weights, top) = (rows.weights()?, rows.top());
         let [factors, kept] = match is_fp8 {
             true => [
                 fp8::factor_lines(rows.graph, rows.used, &problem.scaling),
@@ -348,7 +347,6 @@ impl Forward<'_, '_> {
             factors,
             kept,
             top,
-            largest_weight,
             of_tile,
             softmax,
             pairs,

@@ -78,6 +78,14 @@ impl ScoreRows<'_, '_> {
             true => lines.each.clear(),
             false => lines.each.push(format!("x[i] = {};", speller.unrounded(result))),
         }
+        if program
+            .steps
+            .iter()
+            .any(|step| step.value != Value::Load && graph.tensor(step.tensor).data_type == DataType::Half)
+        {
+            // ptxas waits for products amid others where it rounds an accumulator itself to FP16 (C7514): this is x[i], to the bit
+            lines.each.insert(0, "x[i] = __fadd_rn(x[i], -0.0f);".to_owned());
+        }
         if !lines.each.is_empty() {
             let place = [self.score_row("i >> 1 & 1"), self.score_column("8 * (i >> 2) + (i & 1)", 1)];
             lines.each.splice(0..0, place);

@@ -188,11 +188,6 @@ impl ScoreRows<'_, '_> {
         }
     }
 
-    /// The weight of a row's reference.
-    pub(super) fn largest_weight(&self) -> String {
-        names::float_literal(self.weight().unwrap_or(0.0).exp2())
-    }
-
     /// What makes a reference of a row's largest score, where their weight is not 1.
     pub(super) fn top(&self) -> Option<String> {
         self.weight().map(|weight| match weight > 0.0 {
@@ -395,22 +390,15 @@ impl ScoreRows<'_, '_> {
         let ln2 = names::float_literal(LN2);
         let is_known = self.knows_largest();
         let sink = self.problem.sink.filter(|_| is_known).map(|id| self.sink_of_row(id));
-        let factor = "exp2f(fmaf(-greatest, c, reference[e]))";
-        let [max, sum_exp] = match &sink {
-            // the reference is the sink's own where that is the largest
-            Some(_) => [
-                "fw_max_nan(greatest * unit_of_scores, sink)".to_owned(),
-                format!(
-                    "total * (is_sink ? {} : {factor})",
-                    names::float_literal((-self.weight().unwrap_or(0.0)).exp2())
-                ),
-            ],
-            None => ["greatest * unit_of_scores".to_owned(), format!("total * {factor}")],
+        let [greatest, max] = match &sink {
+            Some(_) => ["greatest_of_all", "fw_max_nan(greatest * unit_of_scores, sink)"],
+            None => ["greatest", "greatest * unit_of_scores"],
         };
+        let sum_exp = format!("total == 0.0f ? 0.0f : total * exp2f(fmaf(-{greatest}, c, reference[e]))");
         let values = [
             (statistics.stats, format!("total == 0.0f ? negative : (reference[e] + log2f(total)) * {ln2}")),
-            (statistics.max, max),
-            (statistics.sum_exp, format!("total == 0.0f ? 0.0f : {sum_exp}")),
+            (statistics.max, max.to_owned()),
+            (statistics.sum_exp, sum_exp),
         ];
         let store = |(id, value): (Option<TensorId>, String)| {
             let id = id?;

@@ -50,9 +50,8 @@ pub(in crate::codegen) struct ForwardText {
     scale: String,
     plain_end: String,
     sink: Option<String>,
-    /// What makes a reference of a row's largest score, and the weight of that one, where it is not 1.
+    /// What makes a reference of a row's largest score, where its weight is not 1.
     top: Option<String>,
-    largest_weight: String,
     largest: bool,
     /// Accumulators of scores and of O, and words of probabilities.
     scores: u32,
@@ -114,7 +113,6 @@ pub(in crate::codegen) fn forward(
         },
         sink: problem.sink.map(|id| rows.sink_of_row(id)),
         top: rows.top(),
-        largest_weight: rows.largest_weight(),
         largest: rows.knows_largest(),
         scores,
         values,

@@ -50,11 +50,8 @@ impl Drawn {
         let is_bernoulli = other.attributes.get("distribution").and_then(Value::as_str) == Some("BERNOULLI");
         // rounded before anything is made of it: frontends round in different places (AT-O13)
         let keep = other.attributes.get("bernoulli_probability").and_then(Value::as_f64)? as f32;
-        let is_number = |id: TensorId| {
-            let tensor = draft.tensor(id);
-            flow.writer(id).is_none() && tensor.dim.iter().all(|&extent| extent == 1)
-        };
-        let [seed, offset] = Dropout::STATE.map(|port| operation.input(port).filter(|&id| is_number(id)));
+        let is_state = |id: TensorId| flow.writer(id).is_none() && Dropout::is_state(draft.tensor(id));
+        let [seed, offset] = Dropout::STATE.map(|port| operation.input(port).filter(|&id| is_state(id)));
         let fits = other.tag == "RNG" && is_bernoulli && keep > 0.0 && keep <= 1.0;
         let is_float = draft.tensor(mask).data_type == Some(DataType::Float);
         Some(Self { kept: Bernoulli { keep }, state: [seed?, offset?] }).filter(|_| fits && is_float)

@@ -7,7 +7,7 @@ use super::queries::{Passes, Queries};
 use crate::device::Device;
 use crate::engine::estimate::Waves;
 use crate::engine::{Bound, Estimate, Floor, Term};
-use crate::kernel::{AttentionBiasKernel, QueriesTile};
+use crate::kernel::{AttentionBiasKernel, QueriesTile, WGMMA_ROWS};
 
 /// Multiply-adds of a multiprocessor in a clock, of 16-bit operands.
 const PER_CLOCK: f64 = 2048.0;
@@ -43,14 +43,25 @@ fn clocks_of_bytes(bytes: u32, device: &Device) -> f64 {
     f64::from(bytes) / rate * CLOCK
 }
 
+/// How much longer than multiplying it takes to read what a warpgroup multiplies for so many columns of scores: both operands lie in shared
+/// memory, which gives 128 bytes in a clock. 64 rows and `others` columns are read for every 16 elements of a head, in which the matrix units take
+/// `others / 2` clocks.
+fn over_reads(others: u32) -> f64 {
+    const BYTES_OF_CLOCK: f64 = 128.0;
+    let bytes = f64::from(WGMMA_ROWS + others) * 32.0;
+    (bytes / BYTES_OF_CLOCK / (f64::from(others) / 2.0)).max(1.0)
+}
+
 /// Clocks of a pass on all multiprocessors; of one that leaves gradients of scores, of all its launches.
 fn clocks(plan: &Plan, pass: &Pass, queries: Option<&Queries>, device: &Device) -> f64 {
     let extents = plan.extents;
     let [head, value_head] = extents.head.map(|head| ((head + 15) / 16 * 16) as f64);
-    let products: f64 =
-        pass.outputs.iter().map(|output| if output.is_of_values { value_head } else { head + value_head }).sum::<f64>()
-            + head;
     let tile = pass.tile;
+    let of_outputs: f64 =
+        pass.outputs.iter().map(|output| if output.is_of_values { value_head } else { head }).sum::<f64>();
+    let has_gradients = pass.outputs.iter().any(|output| !output.is_of_values);
+    let of_scores = head + if has_gradients { value_head } else { 0.0 };
+    let products = of_outputs + of_scores * over_reads(tile.others);
     let consumers = tile.consumers as usize;
     let multiplied = f64::from(tile.rows() * tile.others) * products / PER_CLOCK / REACHED[consumers];
     let arithmetic = f64::from(tile.consumers * tile.others) * clocks_of_column(plan);

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::{Definition, Expansion, KeptAttributes, Port};
 use crate::graph::infer::{Layout, Node, Ports};
 use crate::graph::key::Bytes;
-use crate::graph::{DataType, Malformed, PointwiseMode, TensorId};
+use crate::graph::{DataType, Malformed, PointwiseMode, Tensor, TensorId};
 
 /// A variable of each element that is 1 with a probability, and 0 otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,6 +85,12 @@ impl Dropout {
         expansion.rounded(x, s)
     }
 
+    /// Whether a tensor may tell what is drawn: a whole number (AT-E16).
+    pub(in crate::graph) fn is_state(tensor: &Tensor) -> bool {
+        let is_whole = matches!(tensor.data_type, Some(DataType::Int32 | DataType::Int64));
+        is_whole && tensor.dim.iter().all(|&extent| extent == 1)
+    }
+
     /// A probability that leaves something, numbers that tell what is drawn, and a factor.
     pub(super) fn check_state(self, node: &Node) -> Result<(), Malformed> {
         const RULE: &str = "AT-E16";
@@ -93,11 +99,7 @@ impl Dropout {
             return Err(node.fault(RULE, format!("{KEEP} is {keep}; required above 0, at most 1")));
         }
         for port in Self::STATE {
-            let is_whole = |tensor: &crate::graph::Tensor| {
-                matches!(tensor.data_type, Some(DataType::Int32 | DataType::Int64))
-                    && tensor.dim.iter().all(|&extent| extent == 1)
-            };
-            if !node.tensor(port).is_some_and(is_whole) {
+            if !node.tensor(port).is_some_and(Self::is_state) {
                 return Err(node.fault_at(RULE, port, "required is one number, INT32 or INT64"));
             }
         }
