@@ -137,6 +137,7 @@ mod tests {
             swizzle: Swizzle::Bytes64,
             pixels: None,
             lead: 0,
+            next_line_later: true,
         }
     }
 

@@ -17,7 +17,7 @@ use crate::graph::Graph;
 const BYTES: usize = 512;
 
 /// Graphs that are examined before progress is told, and the clock looked at.
-const BATCH: u64 = 256;
+const BATCH: u64 = 64;
 
 /// A run over numbered graphs; graph `i` of a seed is the same on every machine.
 pub struct Campaign<'a> {

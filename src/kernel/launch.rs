@@ -125,6 +125,8 @@ pub struct TensorMap {
     /// Bytes before the tensor's pointer at which dim 0 begins: rows of a ragged tensor are counted back from a sequence's end, so that those
     /// beyond it are outside.
     pub lead: u64,
+    /// Whether the line of L2 behind each row's is asked for later, by another box: not where boxes side by side are asked for together.
+    pub next_line_later: bool,
 }
 
 /// How a box walks pixels (`cuTensorMapEncodeIm2col`): from where it starts along the innermost axis, then along the next, then
@@ -176,10 +178,11 @@ impl TensorMap {
         self.rank < 2 || self.strides[0].is_multiple_of(Self::LINE)
     }
 
-    /// Bytes that L2 reads at least where a box asks for some of them: the line after each row's, which is asked for next, but not
-    /// where rows straddle lines (4096×4096×4088 in FP16 on an H200: 317 µs with 128, 376 with 256; 4096³: the same).
+    /// Bytes that L2 reads at least where a box asks for some of them: the line after each row's, where that is asked for later, but not
+    /// where rows straddle lines (4096×4096×4088 in FP16 on an H200: 317 µs with 128, 376 with 256; 4096³: the same). Where both lines are asked
+    /// for together, 256 bytes are slower (docs/performance-notes.md: decoding 518 µs with 256, 500 with 128).
     pub fn promotion(&self) -> u32 {
-        if self.rows_are_lines() { 256 } else { 128 }
+        if self.next_line_later && self.rows_are_lines() { 256 } else { 128 }
     }
 }
 
@@ -260,6 +263,7 @@ mod tests {
             swizzle: Swizzle::Bytes128,
             pixels: None,
             lead: 0,
+            next_line_later: true,
         };
         assert_eq!([8192, 8320, 8176, 16].map(|stride| map(2, stride).promotion()), [256, 256, 128, 128]);
         assert_eq!(map(1, 0).promotion(), 256, "a single row has no stride");

@@ -181,7 +181,7 @@ pub(super) fn stored(
 }
 
 /// Gives offsets of sequences values by which these lie one behind the other, as long as the given lengths say; behind some is room for a row.
-/// Where rows are not the outermost axis of a batch, sequences lie where strides say.
+/// Where rows are not the outermost axis of a batch, sequences lie where strides say. Those that memory has no room for become empty.
 pub(super) fn complete(graph: &FinalizedGraph, inputs: &mut HostTensors) -> Result<()> {
     let all: Vec<TensorId> = graph.inputs().filter(|&id| graph.are_offsets(id)).collect();
     for id in all {
@@ -196,11 +196,26 @@ pub(super) fn complete(graph: &FinalizedGraph, inputs: &mut HostTensors) -> Resu
             }
             let is_inside = users.iter().all(|&user| ends_inside(graph.tensor(user), [first, first + step]));
             offsets.push(if is_inside { first + step } else { first });
+            if !is_inside {
+                users.iter().try_for_each(|&user| empty(graph, inputs, user, batch))?;
+            }
         }
         let offset = |position: usize| offsets.get(position).map_or(0.0, |&offset| offset as f64);
         inputs.insert(id, HostTensor::from_fn(tensor.data_type, &tensor.dim, &tensor.stride, offset)?);
     }
     poison_gaps(graph, inputs)
+}
+
+/// Says that a batch's sequence of a ragged tensor has no rows, where lengths are given.
+fn empty(graph: &FinalizedGraph, inputs: &mut HostTensors, id: TensorId, batch: i64) -> Result<()> {
+    let Some((id, lengths)) = sequence_lengths(graph, id).and_then(|id| Some((id, inputs.get(&id)?))) else {
+        return Ok(());
+    };
+    let mut values: Vec<i64> = lengths.to_dense()?;
+    values.get_mut(batch as usize).into_iter().for_each(|length| *length = 0);
+    let emptied = HostTensor::from_dense(lengths.data_type, &lengths.dim, &lengths.stride, &values)?;
+    inputs.insert(id, emptied);
+    Ok(())
 }
 
 /// Leaves nothing of ragged inputs but their sequences: what lies between or behind these is never read.
@@ -265,11 +280,10 @@ fn room(graph: &FinalizedGraph, inputs: &HostTensors, id: TensorId, batch: i64) 
     let (all, row) = (dim[along_rows], stride[along_rows]);
     let is_inside = |axis: usize| dim[axis] == 1 || stride[axis].saturating_mul(dim[axis]) <= row;
     if ![HEADS, along].into_iter().all(is_inside) {
-        // the stride of an axis of one says nothing
-        let of_one =
-            || 1 + (HEADS..RANK).map(|axis| (dim[axis] - 1).saturating_mul(stride[axis])).fold(0, i64::saturating_add);
-        let batch = if dim[0] > 1 { stride[0] } else { of_one() };
-        return Ok(batch.saturating_add(unit - 1) / unit);
+        // what a batch has, whatever stride stands there: that of an axis of one says nothing, nor does that of ragged batches
+        let reach = |axis: usize| (dim[axis] - 1).saturating_mul(stride[axis]);
+        let of_one = (HEADS..RANK).map(reach).fold(1, i64::saturating_add);
+        return Ok(stride[0].max(of_one).saturating_add(unit - 1) / unit);
     }
     let lengths = match pages::needed(graph, inputs, id)? {
         Some(entries) => Some(entries),

@@ -1,4 +1,4 @@
-// fusewright 0.1.0, engine config: warpgroup_attention_backward tile_m=64 tile_n=64 tile_k=48
+// fusewright 0.1.0, engine config: warpgroup_attention_backward tile_m=64 tile_n=64 tile_k=64
 // t0 = input HALF [2, 2, 150, 64] stride [19200, 9600, 64, 1]
 // t1 = input HALF [2, 2, 140, 64] stride [17920, 8960, 64, 1]
 // t2 = input HALF [2, 2, 140, 64] stride [17920, 8960, 64, 1]
@@ -246,10 +246,10 @@ fw_attention_bias_1(const __grid_constant__ fw_tensor_map map0,
   }
 }
 
-#define FW_SCORES "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7, acc8, acc9, acc10, acc11, acc12, acc13, acc14, acc15, acc16, acc17, acc18, acc19, acc20, acc21, acc22, acc23"
-#define FW_DIFFERENCES "acc24, acc25, acc26, acc27, acc28, acc29, acc30, acc31, acc32, acc33, acc34, acc35, acc36, acc37, acc38, acc39, acc40, acc41, acc42, acc43, acc44, acc45, acc46, acc47"
-#define FW_VALUE_SUMS "acc48, acc49, acc50, acc51, acc52, acc53, acc54, acc55, acc56, acc57, acc58, acc59, acc60, acc61, acc62, acc63, acc64, acc65, acc66, acc67, acc68, acc69, acc70, acc71, acc72, acc73, acc74, acc75, acc76, acc77, acc78, acc79"
-#define FW_SUMS "acc80, acc81, acc82, acc83, acc84, acc85, acc86, acc87, acc88, acc89, acc90, acc91, acc92, acc93, acc94, acc95, acc96, acc97, acc98, acc99, acc100, acc101, acc102, acc103, acc104, acc105, acc106, acc107, acc108, acc109, acc110, acc111"
+#define FW_SCORES "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7, acc8, acc9, acc10, acc11, acc12, acc13, acc14, acc15, acc16, acc17, acc18, acc19, acc20, acc21, acc22, acc23, acc24, acc25, acc26, acc27, acc28, acc29, acc30, acc31"
+#define FW_DIFFERENCES "acc32, acc33, acc34, acc35, acc36, acc37, acc38, acc39, acc40, acc41, acc42, acc43, acc44, acc45, acc46, acc47, acc48, acc49, acc50, acc51, acc52, acc53, acc54, acc55, acc56, acc57, acc58, acc59, acc60, acc61, acc62, acc63"
+#define FW_VALUE_SUMS "acc64, acc65, acc66, acc67, acc68, acc69, acc70, acc71, acc72, acc73, acc74, acc75, acc76, acc77, acc78, acc79, acc80, acc81, acc82, acc83, acc84, acc85, acc86, acc87, acc88, acc89, acc90, acc91, acc92, acc93, acc94, acc95"
+#define FW_SUMS "acc96, acc97, acc98, acc99, acc100, acc101, acc102, acc103, acc104, acc105, acc106, acc107, acc108, acc109, acc110, acc111, acc112, acc113, acc114, acc115, acc116, acc117, acc118, acc119, acc120, acc121, acc122, acc123, acc124, acc125, acc126, acc127"
 
 extern "C" __global__ void __launch_bounds__(256, 1)
 fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
@@ -263,10 +263,10 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
   float* __restrict__ partial0,
   float* __restrict__ partial1) {
   FW_SHARED(shared_bytes);
-  FW_ACCUMULATORS_float(112);
+  FW_ACCUMULATORS_float(128);
   const unsigned shared = fw_uniform(fw_shared_address(shared_bytes));
   const unsigned warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
-  const unsigned full = shared + 67072, empty = full + 32;  // mbarriers for each stage
+  const unsigned full = shared + 83968, empty = full + 32;  // mbarriers for each stage
   const unsigned own_full = empty + 32, own_empty = own_full + 8;  // and for own rows
   if (threadIdx.x == 0) {
     fw_tma_prefetch(&map0);
@@ -299,8 +299,8 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
         const auto first_of = [&]([[maybe_unused]] int row) { return 0; };
         const auto end_of = [&]([[maybe_unused]] int row) { return row < rows ? others : 0; };
         const int last_row = min(m0 + 64, rows) - 1;
-        const int end = last_row < m0 ? 0 : (end_of(last_row) + 47) / 48;
-        const int begin = min(first_of(m0) / 48, end);
+        const int end = last_row < m0 ? 0 : (end_of(last_row) + 63) / 64;
+        const int begin = min(first_of(m0) / 64, end);
         if (begin >= end) continue;
         fw_mbarrier_wait(own_empty, own_parity);
         own_parity ^= 1;
@@ -312,10 +312,10 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
 #pragma unroll 1
           for (int block = begin; block < end; ++block) {
             fw_mbarrier_wait(empty + 8 * stage, parity);
-            fw_mbarrier_expect(full + 8 * stage, 12288);
-            const unsigned tile = shared + 16384 + stage * 12288;
-            fw_tma_load(tile + 0, &map2, full + 8 * stage, 0, block * 48, h, b);
-            fw_tma_load(tile + 6144, &map3, full + 8 * stage, 0, block * 48, h, b);
+            fw_mbarrier_expect(full + 8 * stage, 16384);
+            const unsigned tile = shared + 16384 + stage * 16384;
+            fw_tma_load(tile + 0, &map2, full + 8 * stage, 0, block * 64, h, b);
+            fw_tma_load(tile + 8192, &map3, full + 8 * stage, 0, block * 64, h, b);
             if (++stage == 4) stage = 0, parity ^= 1;
           }
         }
@@ -332,22 +332,22 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
         const auto first_of = [&]([[maybe_unused]] int row) { return 0; };
         const auto end_of = [&]([[maybe_unused]] int row) { return row < rows ? others : 0; };
         const int last_row = min(m0 + 64, rows) - 1;
-        const int end = last_row < m0 ? 0 : (end_of(last_row) + 47) / 48;
-        const int begin = min(first_of(m0) / 48, end);
+        const int end = last_row < m0 ? 0 : (end_of(last_row) + 63) / 64;
+        const int begin = min(first_of(m0) / 64, end);
         if (begin >= end) continue;
 #pragma unroll 1
         for (unsigned member = 0; member < 1u; ++member) {
-          const unsigned long long first = (b * 2ull + h * 1u + member) * 160ull + begin * 48 + lane;
+          const unsigned long long first = (b * 2ull + h * 1u + member) * 160ull + begin * 64 + lane;
           const float *statistic = partial0 + first, *delta = partial1 + first;
 #pragma unroll 1
           for (int block = begin; block < end; ++block) {
             fw_mbarrier_wait(empty + 8 * stage, parity);
-            float* const rows = reinterpret_cast<float*>(shared_bytes + 65536 + stage * 384) + lane;
+            float* const rows = reinterpret_cast<float*>(shared_bytes + 81920 + stage * 512) + lane;
 #pragma unroll
-            for (unsigned i = 0; i < 48u; i += 32) {
-              if (i + lane < 48u) rows[i] = statistic[i], rows[48 + i] = delta[i];
+            for (unsigned i = 0; i < 64u; i += 32) {
+              if (i + lane < 64u) rows[i] = statistic[i], rows[64 + i] = delta[i];
             }
-            statistic += 48, delta += 48;
+            statistic += 64, delta += 64;
             __syncwarp();
             if (lane == 0) fw_mbarrier_arrive(full + 8 * stage);
             if (++stage == 4) stage = 0, parity ^= 1;
@@ -372,23 +372,23 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
       const auto first_of = [&]([[maybe_unused]] int row) { return 0; };
       const auto end_of = [&]([[maybe_unused]] int row) { return row < rows ? others : 0; };
       const int last_row = min(m0 + 64, rows) - 1;
-      const int end = last_row < m0 ? 0 : (end_of(last_row) + 47) / 48;
-      const int begin = min(first_of(m0) / 48, end);
+      const int end = last_row < m0 ? 0 : (end_of(last_row) + 63) / 64;
+      const int begin = min(first_of(m0) / 64, end);
       const int first_row = m0 + consumer * 64, row = first_row + warp % 4 * 16 + lane / 4;
       const int own_last = min(first_row + 64, rows) - 1;
       // steps of which some rows keep some columns, and of which all keep all
-      const int own_begin = own_last < first_row ? end : max(first_of(first_row) / 48, begin);
-      const int own_end = own_last < first_row ? end : min((end_of(own_last) + 47) / 48, end);
-      const int plain_begin = (first_of(first_row + 63) + 47) / 48;
-      const int plain_end = first_row + 63 < rows ? end_of(first_row) / 48 : 0;
+      const int own_begin = own_last < first_row ? end : max(first_of(first_row) / 64, begin);
+      const int own_end = own_last < first_row ? end : min((end_of(own_last) + 63) / 64, end);
+      const int plain_begin = (first_of(first_row + 63) + 63) / 64;
+      const int plain_end = first_row + 63 < rows ? end_of(first_row) / 64 : 0;
       // what a mask leaves out is 0, whatever it was
-      const auto cut = [&](float (&x)[24], int block) {
-        const int at = block * 48 + 2 * quad;
+      const auto cut = [&](float (&x)[32], int block) {
+        const int at = block * 64 + 2 * quad;
         int kept[2], low[2];
 #pragma unroll
         for (int e = 0; e < 2; ++e) kept[e] = end_of(row + 8 * e) - at, low[e] = first_of(row + 8 * e) - at;
 #pragma unroll
-        for (int i = 0; i < 24; ++i) {
+        for (int i = 0; i < 32; ++i) {
           const int column = 8 * (i >> 2) + (i & 1), e = i >> 1 & 1;
           if (column >= kept[e] || column < low[e]) x[i] = 0.0f;
         }
@@ -396,8 +396,8 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
       const auto release = [&](unsigned stage) {
         if (lane == 0) fw_mbarrier_arrive(empty + 8 * stage);
       };
-      unsigned p[12] = {};
-      unsigned s[12] = {};
+      unsigned p[16] = {};
+      unsigned s[16] = {};
       const auto advance = [&] {
         if (++stage == 4) stage = 0, parity ^= 1;
       };
@@ -421,45 +421,45 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
       if (steps > 0) {
         skip(own_begin - begin);
         fw_mbarrier_wait(full + 8 * stage, parity);
-        const unsigned tile = shared + 16384 + stage * 12288;
+        const unsigned tile = shared + 16384 + stage * 16384;
         FW_PRODUCTS(own_0, fw_matrix_descriptor<128>(tile, 0, 1024), false,
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 0, 0, "p", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 2, 2, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 4, 4, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 6, 6, "1", ", 1, 1, 0, 0"));
-        FW_PRODUCTS(own_1, fw_matrix_descriptor<128>(tile + 6144, 0, 1024), false,
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 0, 0, "p", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 2, 2, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 4, 4, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 6, 6, "1", ", 1, 1, 0, 0"));
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_SCORES, 0, 0, "p", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_SCORES, 2, 2, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_SCORES, 4, 4, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_SCORES, 6, 6, "1", ", 1, 1, 0, 0"));
+        FW_PRODUCTS(own_1, fw_matrix_descriptor<128>(tile + 8192, 0, 1024), false,
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_DIFFERENCES, 0, 0, "p", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_DIFFERENCES, 2, 2, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_DIFFERENCES, 4, 4, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_DIFFERENCES, 6, 6, "1", ", 1, 1, 0, 0"));
         const fw_f16* const bias_of_head = p_t7 + (b) * 140u;
-        fw_f16 bias[24];
+        fw_f16 bias[32];
 #pragma unroll
-        for (int i = 0; i < 24; ++i) {
-          const int of_row = row + 8 * (i >> 1 & 1), of_column = block * 48 + 2 * int(quad) + 8 * (i >> 2) + (i & 1);
+        for (int i = 0; i < 32; ++i) {
+          const int of_row = row + 8 * (i >> 1 & 1), of_column = block * 64 + 2 * int(quad) + 8 * (i >> 2) + (i & 1);
           [[maybe_unused]] const int bias_query = min(of_column, 149);
           [[maybe_unused]] const int bias_key = min(of_row, 139);
           bias[i] = bias_of_head[(bias_key) * 1u];
         }
         fw_wgmma_wait<1>();
         const bool is_cut = block >= plain_end || block < plain_begin;
-        const float* const rows_of = reinterpret_cast<const float*>(shared_bytes + 65536 + stage * 384) + 2 * quad;
-        float x[24];
+        const float* const rows_of = reinterpret_cast<const float*>(shared_bytes + 81920 + stage * 512) + 2 * quad;
+        float x[32];
         fw_take_all<0>(x);
 #pragma unroll
-        for (int i = 0; i < 24; ++i) x[i] = fw_fast_exp2(fmaf(fmaf(x[i], scale, fw_value(bias[i])), c, -rows_of[8 * (i >> 2) + (i & 1)]));
+        for (int i = 0; i < 32; ++i) x[i] = fw_fast_exp2(fmaf(fmaf(x[i], scale, fw_value(bias[i])), c, -rows_of[8 * (i >> 2) + (i & 1)]));
         if (is_cut) cut(x, block);
         fw_wgmma_wait<0>();
-        float y[24];
-        fw_take_all<24>(y);
+        float y[32];
+        fw_take_all<32>(y);
 #pragma unroll
-        for (int i = 0; i < 24; ++i) y[i] = x[i] * fmaf(y[i], scale, -rows_of[48 + 8 * (i >> 2) + (i & 1)]);
+        for (int i = 0; i < 32; ++i) y[i] = x[i] * fmaf(y[i], scale, -rows_of[64 + 8 * (i >> 2) + (i & 1)]);
         if (is_cut) cut(y, block);
         fw_wgmma_wait<0>();
 #pragma unroll
-        for (int i = 0; i < 12; ++i) p[i] = fw_pack_f16x2(x[2 * i], x[2 * i + 1]);
+        for (int i = 0; i < 16; ++i) p[i] = fw_pack_f16x2(x[2 * i], x[2 * i + 1]);
 #pragma unroll
-        for (int i = 0; i < 12; ++i) s[i] = fw_pack_f16x2(y[2 * i], y[2 * i + 1]);
+        for (int i = 0; i < 16; ++i) s[i] = fw_pack_f16x2(y[2 * i], y[2 * i + 1]);
         before = stage;
         advance();
       }
@@ -471,69 +471,73 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
           block = own_begin;
         }
         fw_mbarrier_wait(full + 8 * stage, parity);
-        const unsigned tile = shared + 16384 + stage * 12288;
+        const unsigned tile = shared + 16384 + stage * 16384;
         FW_PRODUCTS(own_0, fw_matrix_descriptor<128>(tile, 0, 1024), false,
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 0, 0, "p", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 2, 2, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 4, 4, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 6, 6, "1", ", 1, 1, 0, 0"));
-        FW_PRODUCTS(own_1, fw_matrix_descriptor<128>(tile + 6144, 0, 1024), false,
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 0, 0, "p", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 2, 2, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 4, 4, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 6, 6, "1", ", 1, 1, 0, 0"));
-        const unsigned tile_before = shared + 16384 + before * 12288;
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before + 6144, 6144, 1024), adds,
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_SCORES, 0, 0, "p", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_SCORES, 2, 2, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_SCORES, 4, 4, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_SCORES, 6, 6, "1", ", 1, 1, 0, 0"));
+        FW_PRODUCTS(own_1, fw_matrix_descriptor<128>(tile + 8192, 0, 1024), false,
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_DIFFERENCES, 0, 0, "p", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_DIFFERENCES, 2, 2, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_DIFFERENCES, 4, 4, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_DIFFERENCES, 6, 6, "1", ", 1, 1, 0, 0"));
+        const unsigned tile_before = shared + 16384 + before * 16384;
+        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before + 8192, 8192, 1024), adds,
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 2, 3, 4, 5, FW_VALUE_SUMS, 0, "p", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 6, 7, 8, 9, FW_VALUE_SUMS, 128, "1", ", 1, 1, 1")
-          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 10, 11, 12, 13, FW_VALUE_SUMS, 256, "1", ", 1, 1, 1"), FW_WORD(p[0]), FW_WORD(p[1]), FW_WORD(p[2]), FW_WORD(p[3]), FW_WORD(p[4]), FW_WORD(p[5]), FW_WORD(p[6]), FW_WORD(p[7]), FW_WORD(p[8]), FW_WORD(p[9]), FW_WORD(p[10]), FW_WORD(p[11]));
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 6144, 1024), adds,
+          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 10, 11, 12, 13, FW_VALUE_SUMS, 256, "1", ", 1, 1, 1")
+          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 14, 15, 16, 17, FW_VALUE_SUMS, 384, "1", ", 1, 1, 1"), FW_WORD(p[0]), FW_WORD(p[1]), FW_WORD(p[2]), FW_WORD(p[3]), FW_WORD(p[4]), FW_WORD(p[5]), FW_WORD(p[6]), FW_WORD(p[7]), FW_WORD(p[8]), FW_WORD(p[9]), FW_WORD(p[10]), FW_WORD(p[11]), FW_WORD(p[12]), FW_WORD(p[13]), FW_WORD(p[14]), FW_WORD(p[15]));
+        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 8192, 1024), adds,
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 2, 3, 4, 5, FW_SUMS, 0, "p", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 6, 7, 8, 9, FW_SUMS, 128, "1", ", 1, 1, 1")
-          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 10, 11, 12, 13, FW_SUMS, 256, "1", ", 1, 1, 1"), FW_WORD(s[0]), FW_WORD(s[1]), FW_WORD(s[2]), FW_WORD(s[3]), FW_WORD(s[4]), FW_WORD(s[5]), FW_WORD(s[6]), FW_WORD(s[7]), FW_WORD(s[8]), FW_WORD(s[9]), FW_WORD(s[10]), FW_WORD(s[11]));
+          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 10, 11, 12, 13, FW_SUMS, 256, "1", ", 1, 1, 1")
+          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 14, 15, 16, 17, FW_SUMS, 384, "1", ", 1, 1, 1"), FW_WORD(s[0]), FW_WORD(s[1]), FW_WORD(s[2]), FW_WORD(s[3]), FW_WORD(s[4]), FW_WORD(s[5]), FW_WORD(s[6]), FW_WORD(s[7]), FW_WORD(s[8]), FW_WORD(s[9]), FW_WORD(s[10]), FW_WORD(s[11]), FW_WORD(s[12]), FW_WORD(s[13]), FW_WORD(s[14]), FW_WORD(s[15]));
         const fw_f16* const bias_of_head = p_t7 + (b) * 140u;
-        fw_f16 bias[24];
+        fw_f16 bias[32];
 #pragma unroll
-        for (int i = 0; i < 24; ++i) {
-          const int of_row = row + 8 * (i >> 1 & 1), of_column = block * 48 + 2 * int(quad) + 8 * (i >> 2) + (i & 1);
+        for (int i = 0; i < 32; ++i) {
+          const int of_row = row + 8 * (i >> 1 & 1), of_column = block * 64 + 2 * int(quad) + 8 * (i >> 2) + (i & 1);
           [[maybe_unused]] const int bias_query = min(of_column, 149);
           [[maybe_unused]] const int bias_key = min(of_row, 139);
           bias[i] = bias_of_head[(bias_key) * 1u];
         }
         fw_wgmma_wait<3>();
         const bool is_cut = block >= plain_end || block < plain_begin;
-        const float* const rows_of = reinterpret_cast<const float*>(shared_bytes + 65536 + stage * 384) + 2 * quad;
-        float x[24];
+        const float* const rows_of = reinterpret_cast<const float*>(shared_bytes + 81920 + stage * 512) + 2 * quad;
+        float x[32];
         fw_take_all<0>(x);
 #pragma unroll
-        for (int i = 0; i < 24; ++i) x[i] = fw_fast_exp2(fmaf(fmaf(x[i], scale, fw_value(bias[i])), c, -rows_of[8 * (i >> 2) + (i & 1)]));
+        for (int i = 0; i < 32; ++i) x[i] = fw_fast_exp2(fmaf(fmaf(x[i], scale, fw_value(bias[i])), c, -rows_of[8 * (i >> 2) + (i & 1)]));
         if (is_cut) cut(x, block);
         fw_wgmma_wait<2>();
-        float y[24];
-        fw_take_all<24>(y);
+        float y[32];
+        fw_take_all<32>(y);
 #pragma unroll
-        for (int i = 0; i < 24; ++i) y[i] = x[i] * fmaf(y[i], scale, -rows_of[48 + 8 * (i >> 2) + (i & 1)]);
+        for (int i = 0; i < 32; ++i) y[i] = x[i] * fmaf(y[i], scale, -rows_of[64 + 8 * (i >> 2) + (i & 1)]);
         if (is_cut) cut(y, block);
         fw_wgmma_wait<0>();
         release(before);
 #pragma unroll
-        for (int i = 0; i < 12; ++i) p[i] = fw_pack_f16x2(x[2 * i], x[2 * i + 1]);
+        for (int i = 0; i < 16; ++i) p[i] = fw_pack_f16x2(x[2 * i], x[2 * i + 1]);
 #pragma unroll
-        for (int i = 0; i < 12; ++i) s[i] = fw_pack_f16x2(y[2 * i], y[2 * i + 1]);
+        for (int i = 0; i < 16; ++i) s[i] = fw_pack_f16x2(y[2 * i], y[2 * i + 1]);
         before = stage;
         advance();
         adds = true;
       }
       if (steps > 0) {
-        const unsigned tile_before = shared + 16384 + before * 12288;
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before + 6144, 6144, 1024), adds,
+        const unsigned tile_before = shared + 16384 + before * 16384;
+        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before + 8192, 8192, 1024), adds,
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 2, 3, 4, 5, FW_VALUE_SUMS, 0, "p", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 6, 7, 8, 9, FW_VALUE_SUMS, 128, "1", ", 1, 1, 1")
-          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 10, 11, 12, 13, FW_VALUE_SUMS, 256, "1", ", 1, 1, 1"), FW_WORD(p[0]), FW_WORD(p[1]), FW_WORD(p[2]), FW_WORD(p[3]), FW_WORD(p[4]), FW_WORD(p[5]), FW_WORD(p[6]), FW_WORD(p[7]), FW_WORD(p[8]), FW_WORD(p[9]), FW_WORD(p[10]), FW_WORD(p[11]));
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 6144, 1024), adds,
+          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 10, 11, 12, 13, FW_VALUE_SUMS, 256, "1", ", 1, 1, 1")
+          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 14, 15, 16, 17, FW_VALUE_SUMS, 384, "1", ", 1, 1, 1"), FW_WORD(p[0]), FW_WORD(p[1]), FW_WORD(p[2]), FW_WORD(p[3]), FW_WORD(p[4]), FW_WORD(p[5]), FW_WORD(p[6]), FW_WORD(p[7]), FW_WORD(p[8]), FW_WORD(p[9]), FW_WORD(p[10]), FW_WORD(p[11]), FW_WORD(p[12]), FW_WORD(p[13]), FW_WORD(p[14]), FW_WORD(p[15]));
+        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 8192, 1024), adds,
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 2, 3, 4, 5, FW_SUMS, 0, "p", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 6, 7, 8, 9, FW_SUMS, 128, "1", ", 1, 1, 1")
-          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 10, 11, 12, 13, FW_SUMS, 256, "1", ", 1, 1, 1"), FW_WORD(s[0]), FW_WORD(s[1]), FW_WORD(s[2]), FW_WORD(s[3]), FW_WORD(s[4]), FW_WORD(s[5]), FW_WORD(s[6]), FW_WORD(s[7]), FW_WORD(s[8]), FW_WORD(s[9]), FW_WORD(s[10]), FW_WORD(s[11]));
+          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 10, 11, 12, 13, FW_SUMS, 256, "1", ", 1, 1, 1")
+          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 14, 15, 16, 17, FW_SUMS, 384, "1", ", 1, 1, 1"), FW_WORD(s[0]), FW_WORD(s[1]), FW_WORD(s[2]), FW_WORD(s[3]), FW_WORD(s[4]), FW_WORD(s[5]), FW_WORD(s[6]), FW_WORD(s[7]), FW_WORD(s[8]), FW_WORD(s[9]), FW_WORD(s[10]), FW_WORD(s[11]), FW_WORD(s[12]), FW_WORD(s[13]), FW_WORD(s[14]), FW_WORD(s[15]));
         fw_wgmma_wait<0>();
         release(before);
         skip(end - own_end);
@@ -542,28 +546,7 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
       {
         constexpr float scaled[2] = {1.0f, 1.0f};
         if (steps == 0) {
-          FW_CLEAR(FW_ZERO(48) FW_ZERO(49) FW_ZERO(50) FW_ZERO(51) FW_ZERO(52) FW_ZERO(53) FW_ZERO(54) FW_ZERO(55) FW_ZERO(56) FW_ZERO(57) FW_ZERO(58) FW_ZERO(59) FW_ZERO(60) FW_ZERO(61) FW_ZERO(62) FW_ZERO(63) FW_ZERO(64) FW_ZERO(65) FW_ZERO(66) FW_ZERO(67) FW_ZERO(68) FW_ZERO(69) FW_ZERO(70) FW_ZERO(71) FW_ZERO(72) FW_ZERO(73) FW_ZERO(74) FW_ZERO(75) FW_ZERO(76) FW_ZERO(77) FW_ZERO(78) FW_ZERO(79));
-        }
-        {
-          unsigned w[2][4] = {};
-          float y[4];
-          fw_take<48>(y);
-          w[0][0] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][0] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
-          fw_take<52>(y);
-          w[0][1] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][1] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
-          fw_take<56>(y);
-          w[0][2] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][2] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
-          fw_take<60>(y);
-          w[0][3] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][3] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
-#pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            fw_quad_transpose(w[e], lane);
-            const int row_of = row + 8 * e, column = 0 + 8 * quad;
-            if (row_of < 140) {
-              fw_f16* const to = p_t10_attention_backward + b * 17920ull + h * 8960ull + row_of * 64ull + column;
-              fw_store_vector(reinterpret_cast<unsigned*>(to), fw_vector<unsigned, 4>{{w[e][0], w[e][1], w[e][2], w[e][3]}});
-            }
-          }
+          FW_CLEAR(FW_ZERO(64) FW_ZERO(65) FW_ZERO(66) FW_ZERO(67) FW_ZERO(68) FW_ZERO(69) FW_ZERO(70) FW_ZERO(71) FW_ZERO(72) FW_ZERO(73) FW_ZERO(74) FW_ZERO(75) FW_ZERO(76) FW_ZERO(77) FW_ZERO(78) FW_ZERO(79) FW_ZERO(80) FW_ZERO(81) FW_ZERO(82) FW_ZERO(83) FW_ZERO(84) FW_ZERO(85) FW_ZERO(86) FW_ZERO(87) FW_ZERO(88) FW_ZERO(89) FW_ZERO(90) FW_ZERO(91) FW_ZERO(92) FW_ZERO(93) FW_ZERO(94) FW_ZERO(95));
         }
         {
           unsigned w[2][4] = {};
@@ -579,18 +562,12 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
             fw_quad_transpose(w[e], lane);
-            const int row_of = row + 8 * e, column = 32 + 8 * quad;
+            const int row_of = row + 8 * e, column = 0 + 8 * quad;
             if (row_of < 140) {
               fw_f16* const to = p_t10_attention_backward + b * 17920ull + h * 8960ull + row_of * 64ull + column;
               fw_store_vector(reinterpret_cast<unsigned*>(to), fw_vector<unsigned, 4>{{w[e][0], w[e][1], w[e][2], w[e][3]}});
             }
           }
-        }
-      }
-      {
-        constexpr float scaled[2] = {1.0f, 1.0f};
-        if (steps == 0) {
-          FW_CLEAR(FW_ZERO(80) FW_ZERO(81) FW_ZERO(82) FW_ZERO(83) FW_ZERO(84) FW_ZERO(85) FW_ZERO(86) FW_ZERO(87) FW_ZERO(88) FW_ZERO(89) FW_ZERO(90) FW_ZERO(91) FW_ZERO(92) FW_ZERO(93) FW_ZERO(94) FW_ZERO(95) FW_ZERO(96) FW_ZERO(97) FW_ZERO(98) FW_ZERO(99) FW_ZERO(100) FW_ZERO(101) FW_ZERO(102) FW_ZERO(103) FW_ZERO(104) FW_ZERO(105) FW_ZERO(106) FW_ZERO(107) FW_ZERO(108) FW_ZERO(109) FW_ZERO(110) FW_ZERO(111));
         }
         {
           unsigned w[2][4] = {};
@@ -606,12 +583,18 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
             fw_quad_transpose(w[e], lane);
-            const int row_of = row + 8 * e, column = 0 + 8 * quad;
+            const int row_of = row + 8 * e, column = 32 + 8 * quad;
             if (row_of < 140) {
-              fw_f16* const to = p_t9_attention_backward + b * 17920ull + h * 8960ull + row_of * 64ull + column;
+              fw_f16* const to = p_t10_attention_backward + b * 17920ull + h * 8960ull + row_of * 64ull + column;
               fw_store_vector(reinterpret_cast<unsigned*>(to), fw_vector<unsigned, 4>{{w[e][0], w[e][1], w[e][2], w[e][3]}});
             }
           }
+        }
+      }
+      {
+        constexpr float scaled[2] = {1.0f, 1.0f};
+        if (steps == 0) {
+          FW_CLEAR(FW_ZERO(96) FW_ZERO(97) FW_ZERO(98) FW_ZERO(99) FW_ZERO(100) FW_ZERO(101) FW_ZERO(102) FW_ZERO(103) FW_ZERO(104) FW_ZERO(105) FW_ZERO(106) FW_ZERO(107) FW_ZERO(108) FW_ZERO(109) FW_ZERO(110) FW_ZERO(111) FW_ZERO(112) FW_ZERO(113) FW_ZERO(114) FW_ZERO(115) FW_ZERO(116) FW_ZERO(117) FW_ZERO(118) FW_ZERO(119) FW_ZERO(120) FW_ZERO(121) FW_ZERO(122) FW_ZERO(123) FW_ZERO(124) FW_ZERO(125) FW_ZERO(126) FW_ZERO(127));
         }
         {
           unsigned w[2][4] = {};
@@ -623,6 +606,27 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
           fw_take<104>(y);
           w[0][2] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][2] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
           fw_take<108>(y);
+          w[0][3] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][3] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
+#pragma unroll
+          for (int e = 0; e < 2; ++e) {
+            fw_quad_transpose(w[e], lane);
+            const int row_of = row + 8 * e, column = 0 + 8 * quad;
+            if (row_of < 140) {
+              fw_f16* const to = p_t9_attention_backward + b * 17920ull + h * 8960ull + row_of * 64ull + column;
+              fw_store_vector(reinterpret_cast<unsigned*>(to), fw_vector<unsigned, 4>{{w[e][0], w[e][1], w[e][2], w[e][3]}});
+            }
+          }
+        }
+        {
+          unsigned w[2][4] = {};
+          float y[4];
+          fw_take<112>(y);
+          w[0][0] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][0] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
+          fw_take<116>(y);
+          w[0][1] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][1] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
+          fw_take<120>(y);
+          w[0][2] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][2] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
+          fw_take<124>(y);
           w[0][3] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][3] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
@@ -639,9 +643,9 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
   }
 }
 
-#define FW_SCORES "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7, acc8, acc9, acc10, acc11, acc12, acc13, acc14, acc15, acc16, acc17, acc18, acc19, acc20, acc21, acc22, acc23"
-#define FW_DIFFERENCES "acc24, acc25, acc26, acc27, acc28, acc29, acc30, acc31, acc32, acc33, acc34, acc35, acc36, acc37, acc38, acc39, acc40, acc41, acc42, acc43, acc44, acc45, acc46, acc47"
-#define FW_SUMS "acc48, acc49, acc50, acc51, acc52, acc53, acc54, acc55, acc56, acc57, acc58, acc59, acc60, acc61, acc62, acc63, acc64, acc65, acc66, acc67, acc68, acc69, acc70, acc71, acc72, acc73, acc74, acc75, acc76, acc77, acc78, acc79"
+#define FW_SCORES "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7, acc8, acc9, acc10, acc11, acc12, acc13, acc14, acc15, acc16, acc17, acc18, acc19, acc20, acc21, acc22, acc23, acc24, acc25, acc26, acc27, acc28, acc29, acc30, acc31"
+#define FW_DIFFERENCES "acc32, acc33, acc34, acc35, acc36, acc37, acc38, acc39, acc40, acc41, acc42, acc43, acc44, acc45, acc46, acc47, acc48, acc49, acc50, acc51, acc52, acc53, acc54, acc55, acc56, acc57, acc58, acc59, acc60, acc61, acc62, acc63"
+#define FW_SUMS "acc64, acc65, acc66, acc67, acc68, acc69, acc70, acc71, acc72, acc73, acc74, acc75, acc76, acc77, acc78, acc79, acc80, acc81, acc82, acc83, acc84, acc85, acc86, acc87, acc88, acc89, acc90, acc91, acc92, acc93, acc94, acc95"
 
 extern "C" __global__ void __launch_bounds__(256, 1)
 fw_attention_backward_queries_3(const __grid_constant__ fw_tensor_map map0,
@@ -654,10 +658,10 @@ fw_attention_backward_queries_3(const __grid_constant__ fw_tensor_map map0,
   float* __restrict__ partial0,
   float* __restrict__ partial1) {
   FW_SHARED(shared_bytes);
-  FW_ACCUMULATORS_float(80);
+  FW_ACCUMULATORS_float(96);
   const unsigned shared = fw_uniform(fw_shared_address(shared_bytes));
   const unsigned warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
-  const unsigned full = shared + 67072, empty = full + 32;  // mbarriers for each stage
+  const unsigned full = shared + 83968, empty = full + 32;  // mbarriers for each stage
   const unsigned own_full = empty + 32, own_empty = own_full + 8;  // and for own rows
   if (threadIdx.x == 0) {
     fw_tma_prefetch(&map0);
@@ -690,8 +694,8 @@ fw_attention_backward_queries_3(const __grid_constant__ fw_tensor_map map0,
         const auto first_of = [&]([[maybe_unused]] int row) { return 0; };
         const auto end_of = [&]([[maybe_unused]] int row) { return row < rows ? others : 0; };
         const int last_row = min(m0 + 64, rows) - 1;
-        const int end = last_row < m0 ? 0 : (end_of(last_row) + 47) / 48;
-        const int begin = min(first_of(m0) / 48, end);
+        const int end = last_row < m0 ? 0 : (end_of(last_row) + 63) / 64;
+        const int begin = min(first_of(m0) / 64, end);
         if (begin >= end) continue;
         fw_mbarrier_wait(own_empty, own_parity);
         own_parity ^= 1;
@@ -703,10 +707,10 @@ fw_attention_backward_queries_3(const __grid_constant__ fw_tensor_map map0,
 #pragma unroll 1
           for (int block = begin; block < end; ++block) {
             fw_mbarrier_wait(empty + 8 * stage, parity);
-            fw_mbarrier_expect(full + 8 * stage, 12288);
-            const unsigned tile = shared + 16384 + stage * 12288;
-            fw_tma_load(tile + 0, &map2, full + 8 * stage, 0, block * 48, h / 1u, b);
-            fw_tma_load(tile + 6144, &map3, full + 8 * stage, 0, block * 48, h / 1u, b);
+            fw_mbarrier_expect(full + 8 * stage, 16384);
+            const unsigned tile = shared + 16384 + stage * 16384;
+            fw_tma_load(tile + 0, &map2, full + 8 * stage, 0, block * 64, h / 1u, b);
+            fw_tma_load(tile + 8192, &map3, full + 8 * stage, 0, block * 64, h / 1u, b);
             if (++stage == 4) stage = 0, parity ^= 1;
           }
         }
@@ -729,15 +733,15 @@ fw_attention_backward_queries_3(const __grid_constant__ fw_tensor_map map0,
       const auto first_of = [&]([[maybe_unused]] int row) { return 0; };
       const auto end_of = [&]([[maybe_unused]] int row) { return row < rows ? others : 0; };
       const int last_row = min(m0 + 64, rows) - 1;
-      const int end = last_row < m0 ? 0 : (end_of(last_row) + 47) / 48;
-      const int begin = min(first_of(m0) / 48, end);
+      const int end = last_row < m0 ? 0 : (end_of(last_row) + 63) / 64;
+      const int begin = min(first_of(m0) / 64, end);
       const int first_row = m0 + consumer * 64, row = first_row + warp % 4 * 16 + lane / 4;
       const int own_last = min(first_row + 64, rows) - 1;
       // steps of which some rows keep some columns, and of which all keep all
-      const int own_begin = own_last < first_row ? end : max(first_of(first_row) / 48, begin);
-      const int own_end = own_last < first_row ? end : min((end_of(own_last) + 47) / 48, end);
-      const int plain_begin = (first_of(first_row + 63) + 47) / 48;
-      const int plain_end = first_row + 63 < rows ? end_of(first_row) / 48 : 0;
+      const int own_begin = own_last < first_row ? end : max(first_of(first_row) / 64, begin);
+      const int own_end = own_last < first_row ? end : min((end_of(own_last) + 63) / 64, end);
+      const int plain_begin = (first_of(first_row + 63) + 63) / 64;
+      const int plain_end = first_row + 63 < rows ? end_of(first_row) / 64 : 0;
       float statistic[2], delta[2];
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
@@ -745,13 +749,13 @@ fw_attention_backward_queries_3(const __grid_constant__ fw_tensor_map map0,
         statistic[e] = partial0[place], delta[e] = partial1[place];
       }
       // what a mask leaves out is 0, whatever it was
-      const auto cut = [&](float (&x)[24], int block) {
-        const int at = block * 48 + 2 * quad;
+      const auto cut = [&](float (&x)[32], int block) {
+        const int at = block * 64 + 2 * quad;
         int kept[2], low[2];
 #pragma unroll
         for (int e = 0; e < 2; ++e) kept[e] = end_of(row + 8 * e) - at, low[e] = first_of(row + 8 * e) - at;
 #pragma unroll
-        for (int i = 0; i < 24; ++i) {
+        for (int i = 0; i < 32; ++i) {
           const int column = 8 * (i >> 2) + (i & 1), e = i >> 1 & 1;
           if (column >= kept[e] || column < low[e]) x[i] = 0.0f;
         }
@@ -759,7 +763,7 @@ fw_attention_backward_queries_3(const __grid_constant__ fw_tensor_map map0,
       const auto release = [&](unsigned stage) {
         if (lane == 0) fw_mbarrier_arrive(empty + 8 * stage);
       };
-      unsigned s[12] = {};
+      unsigned s[16] = {};
       const auto advance = [&] {
         if (++stage == 4) stage = 0, parity ^= 1;
       };
@@ -783,41 +787,41 @@ fw_attention_backward_queries_3(const __grid_constant__ fw_tensor_map map0,
       if (steps > 0) {
         skip(own_begin - begin);
         fw_mbarrier_wait(full + 8 * stage, parity);
-        const unsigned tile = shared + 16384 + stage * 12288;
+        const unsigned tile = shared + 16384 + stage * 16384;
         FW_PRODUCTS(own_0, fw_matrix_descriptor<128>(tile, 0, 1024), false,
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 0, 0, "p", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 2, 2, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 4, 4, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 6, 6, "1", ", 1, 1, 0, 0"));
-        FW_PRODUCTS(own_1, fw_matrix_descriptor<128>(tile + 6144, 0, 1024), false,
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 0, 0, "p", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 2, 2, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 4, 4, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 6, 6, "1", ", 1, 1, 0, 0"));
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_SCORES, 0, 0, "p", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_SCORES, 2, 2, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_SCORES, 4, 4, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_SCORES, 6, 6, "1", ", 1, 1, 0, 0"));
+        FW_PRODUCTS(own_1, fw_matrix_descriptor<128>(tile + 8192, 0, 1024), false,
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_DIFFERENCES, 0, 0, "p", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_DIFFERENCES, 2, 2, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_DIFFERENCES, 4, 4, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_DIFFERENCES, 6, 6, "1", ", 1, 1, 0, 0"));
         const fw_f16* const bias_of_head = p_t7 + (b) * 140u;
-        fw_vector<fw_f16, 2> bias[12];
+        fw_vector<fw_f16, 2> bias[16];
 #pragma unroll
-        for (int i = 0; i < 12; ++i) {
+        for (int i = 0; i < 16; ++i) {
           [[maybe_unused]] const int bias_query = min(row + 8 * (i & 1), 149);
-          const int bias_key = min(block * 48 + 2 * int(quad) + 8 * (i >> 1), 139 - 1);
+          const int bias_key = min(block * 64 + 2 * int(quad) + 8 * (i >> 1), 139 - 1);
           bias[i] = *reinterpret_cast<const fw_vector<fw_f16, 2>*>(bias_of_head + (bias_key) * 1u);
         }
         fw_wgmma_wait<1>();
         const bool is_cut = block >= plain_end || block < plain_begin;
-        float x[24];
+        float x[32];
         fw_take_all<0>(x);
 #pragma unroll
-        for (int i = 0; i < 24; ++i) x[i] = fw_fast_exp2(fmaf(fmaf(x[i], scale, fw_value(bias[i / 2].at[i & 1])), c, -statistic[i >> 1 & 1]));
+        for (int i = 0; i < 32; ++i) x[i] = fw_fast_exp2(fmaf(fmaf(x[i], scale, fw_value(bias[i / 2].at[i & 1])), c, -statistic[i >> 1 & 1]));
         if (is_cut) cut(x, block);
         fw_wgmma_wait<0>();
-        float y[24];
-        fw_take_all<24>(y);
+        float y[32];
+        fw_take_all<32>(y);
 #pragma unroll
-        for (int i = 0; i < 24; ++i) y[i] = x[i] * fmaf(y[i], scale, -delta[i >> 1 & 1]);
+        for (int i = 0; i < 32; ++i) y[i] = x[i] * fmaf(y[i], scale, -delta[i >> 1 & 1]);
         if (is_cut) cut(y, block);
         fw_wgmma_wait<0>();
 #pragma unroll
-        for (int i = 0; i < 12; ++i) s[i] = fw_pack_f16x2(y[2 * i], y[2 * i + 1]);
+        for (int i = 0; i < 16; ++i) s[i] = fw_pack_f16x2(y[2 * i], y[2 * i + 1]);
         before = stage;
         advance();
       }
@@ -829,57 +833,59 @@ fw_attention_backward_queries_3(const __grid_constant__ fw_tensor_map map0,
           block = own_begin;
         }
         fw_mbarrier_wait(full + 8 * stage, parity);
-        const unsigned tile = shared + 16384 + stage * 12288;
+        const unsigned tile = shared + 16384 + stage * 16384;
         FW_PRODUCTS(own_0, fw_matrix_descriptor<128>(tile, 0, 1024), false,
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 0, 0, "p", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 2, 2, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 4, 4, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_SCORES, 6, 6, "1", ", 1, 1, 0, 0"));
-        FW_PRODUCTS(own_1, fw_matrix_descriptor<128>(tile + 6144, 0, 1024), false,
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 0, 0, "p", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 2, 2, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 4, 4, "1", ", 1, 1, 0, 0")
-          FW_PRODUCT("m64n48k16.f32.f16.f16", FW_DIFFERENCES, 6, 6, "1", ", 1, 1, 0, 0"));
-        const unsigned tile_before = shared + 16384 + before * 12288;
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 6144, 1024), adds,
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_SCORES, 0, 0, "p", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_SCORES, 2, 2, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_SCORES, 4, 4, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_SCORES, 6, 6, "1", ", 1, 1, 0, 0"));
+        FW_PRODUCTS(own_1, fw_matrix_descriptor<128>(tile + 8192, 0, 1024), false,
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_DIFFERENCES, 0, 0, "p", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_DIFFERENCES, 2, 2, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_DIFFERENCES, 4, 4, "1", ", 1, 1, 0, 0")
+          FW_PRODUCT("m64n64k16.f32.f16.f16", FW_DIFFERENCES, 6, 6, "1", ", 1, 1, 0, 0"));
+        const unsigned tile_before = shared + 16384 + before * 16384;
+        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 8192, 1024), adds,
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 2, 3, 4, 5, FW_SUMS, 0, "p", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 6, 7, 8, 9, FW_SUMS, 128, "1", ", 1, 1, 1")
-          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 10, 11, 12, 13, FW_SUMS, 256, "1", ", 1, 1, 1"), FW_WORD(s[0]), FW_WORD(s[1]), FW_WORD(s[2]), FW_WORD(s[3]), FW_WORD(s[4]), FW_WORD(s[5]), FW_WORD(s[6]), FW_WORD(s[7]), FW_WORD(s[8]), FW_WORD(s[9]), FW_WORD(s[10]), FW_WORD(s[11]));
+          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 10, 11, 12, 13, FW_SUMS, 256, "1", ", 1, 1, 1")
+          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 14, 15, 16, 17, FW_SUMS, 384, "1", ", 1, 1, 1"), FW_WORD(s[0]), FW_WORD(s[1]), FW_WORD(s[2]), FW_WORD(s[3]), FW_WORD(s[4]), FW_WORD(s[5]), FW_WORD(s[6]), FW_WORD(s[7]), FW_WORD(s[8]), FW_WORD(s[9]), FW_WORD(s[10]), FW_WORD(s[11]), FW_WORD(s[12]), FW_WORD(s[13]), FW_WORD(s[14]), FW_WORD(s[15]));
         const fw_f16* const bias_of_head = p_t7 + (b) * 140u;
-        fw_vector<fw_f16, 2> bias[12];
+        fw_vector<fw_f16, 2> bias[16];
 #pragma unroll
-        for (int i = 0; i < 12; ++i) {
+        for (int i = 0; i < 16; ++i) {
           [[maybe_unused]] const int bias_query = min(row + 8 * (i & 1), 149);
-          const int bias_key = min(block * 48 + 2 * int(quad) + 8 * (i >> 1), 139 - 1);
+          const int bias_key = min(block * 64 + 2 * int(quad) + 8 * (i >> 1), 139 - 1);
           bias[i] = *reinterpret_cast<const fw_vector<fw_f16, 2>*>(bias_of_head + (bias_key) * 1u);
         }
         fw_wgmma_wait<2>();
         const bool is_cut = block >= plain_end || block < plain_begin;
-        float x[24];
+        float x[32];
         fw_take_all<0>(x);
 #pragma unroll
-        for (int i = 0; i < 24; ++i) x[i] = fw_fast_exp2(fmaf(fmaf(x[i], scale, fw_value(bias[i / 2].at[i & 1])), c, -statistic[i >> 1 & 1]));
+        for (int i = 0; i < 32; ++i) x[i] = fw_fast_exp2(fmaf(fmaf(x[i], scale, fw_value(bias[i / 2].at[i & 1])), c, -statistic[i >> 1 & 1]));
         if (is_cut) cut(x, block);
         fw_wgmma_wait<1>();
-        float y[24];
-        fw_take_all<24>(y);
+        float y[32];
+        fw_take_all<32>(y);
 #pragma unroll
-        for (int i = 0; i < 24; ++i) y[i] = x[i] * fmaf(y[i], scale, -delta[i >> 1 & 1]);
+        for (int i = 0; i < 32; ++i) y[i] = x[i] * fmaf(y[i], scale, -delta[i >> 1 & 1]);
         if (is_cut) cut(y, block);
         fw_wgmma_wait<0>();
         release(before);
 #pragma unroll
-        for (int i = 0; i < 12; ++i) s[i] = fw_pack_f16x2(y[2 * i], y[2 * i + 1]);
+        for (int i = 0; i < 16; ++i) s[i] = fw_pack_f16x2(y[2 * i], y[2 * i + 1]);
         before = stage;
         advance();
         adds = true;
       }
       if (steps > 0) {
-        const unsigned tile_before = shared + 16384 + before * 12288;
-        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 6144, 1024), adds,
+        const unsigned tile_before = shared + 16384 + before * 16384;
+        FW_PRODUCTS_OF(fw_matrix_descriptor<128>(tile_before, 8192, 1024), adds,
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 2, 3, 4, 5, FW_SUMS, 0, "p", ", 1, 1, 1")
           FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 6, 7, 8, 9, FW_SUMS, 128, "1", ", 1, 1, 1")
-          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 10, 11, 12, 13, FW_SUMS, 256, "1", ", 1, 1, 1"), FW_WORD(s[0]), FW_WORD(s[1]), FW_WORD(s[2]), FW_WORD(s[3]), FW_WORD(s[4]), FW_WORD(s[5]), FW_WORD(s[6]), FW_WORD(s[7]), FW_WORD(s[8]), FW_WORD(s[9]), FW_WORD(s[10]), FW_WORD(s[11]));
+          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 10, 11, 12, 13, FW_SUMS, 256, "1", ", 1, 1, 1")
+          FW_PRODUCT_OF("m64n64k16.f32.f16.f16", 14, 15, 16, 17, FW_SUMS, 384, "1", ", 1, 1, 1"), FW_WORD(s[0]), FW_WORD(s[1]), FW_WORD(s[2]), FW_WORD(s[3]), FW_WORD(s[4]), FW_WORD(s[5]), FW_WORD(s[6]), FW_WORD(s[7]), FW_WORD(s[8]), FW_WORD(s[9]), FW_WORD(s[10]), FW_WORD(s[11]), FW_WORD(s[12]), FW_WORD(s[13]), FW_WORD(s[14]), FW_WORD(s[15]));
         fw_wgmma_wait<0>();
         release(before);
         skip(end - own_end);
@@ -888,18 +894,18 @@ fw_attention_backward_queries_3(const __grid_constant__ fw_tensor_map map0,
       {
         constexpr float scaled[2] = {1.0f, 1.0f};
         if (steps == 0) {
-          FW_CLEAR(FW_ZERO(48) FW_ZERO(49) FW_ZERO(50) FW_ZERO(51) FW_ZERO(52) FW_ZERO(53) FW_ZERO(54) FW_ZERO(55) FW_ZERO(56) FW_ZERO(57) FW_ZERO(58) FW_ZERO(59) FW_ZERO(60) FW_ZERO(61) FW_ZERO(62) FW_ZERO(63) FW_ZERO(64) FW_ZERO(65) FW_ZERO(66) FW_ZERO(67) FW_ZERO(68) FW_ZERO(69) FW_ZERO(70) FW_ZERO(71) FW_ZERO(72) FW_ZERO(73) FW_ZERO(74) FW_ZERO(75) FW_ZERO(76) FW_ZERO(77) FW_ZERO(78) FW_ZERO(79));
+          FW_CLEAR(FW_ZERO(64) FW_ZERO(65) FW_ZERO(66) FW_ZERO(67) FW_ZERO(68) FW_ZERO(69) FW_ZERO(70) FW_ZERO(71) FW_ZERO(72) FW_ZERO(73) FW_ZERO(74) FW_ZERO(75) FW_ZERO(76) FW_ZERO(77) FW_ZERO(78) FW_ZERO(79) FW_ZERO(80) FW_ZERO(81) FW_ZERO(82) FW_ZERO(83) FW_ZERO(84) FW_ZERO(85) FW_ZERO(86) FW_ZERO(87) FW_ZERO(88) FW_ZERO(89) FW_ZERO(90) FW_ZERO(91) FW_ZERO(92) FW_ZERO(93) FW_ZERO(94) FW_ZERO(95));
         }
         {
           unsigned w[2][4] = {};
           float y[4];
-          fw_take<48>(y);
+          fw_take<64>(y);
           w[0][0] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][0] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
-          fw_take<52>(y);
+          fw_take<68>(y);
           w[0][1] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][1] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
-          fw_take<56>(y);
+          fw_take<72>(y);
           w[0][2] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][2] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
-          fw_take<60>(y);
+          fw_take<76>(y);
           w[0][3] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][3] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
@@ -914,13 +920,13 @@ fw_attention_backward_queries_3(const __grid_constant__ fw_tensor_map map0,
         {
           unsigned w[2][4] = {};
           float y[4];
-          fw_take<64>(y);
+          fw_take<80>(y);
           w[0][0] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][0] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
-          fw_take<68>(y);
+          fw_take<84>(y);
           w[0][1] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][1] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
-          fw_take<72>(y);
+          fw_take<88>(y);
           w[0][2] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][2] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
-          fw_take<76>(y);
+          fw_take<92>(y);
           w[0][3] = fw_pack_f16x2(y[0] * scaled[0], y[1] * scaled[0]), w[1][3] = fw_pack_f16x2(y[2] * scaled[1], y[3] * scaled[1]);
 #pragma unroll
           for (int e = 0; e < 2; ++e) {

@@ -36,6 +36,7 @@ pub(super) fn bf16_map(rows: usize, columns: usize, box_rows: u32) -> TensorMap 
         swizzle: Swizzle::Bytes128,
         pixels: None,
         lead: 0,
+        next_line_later: true,
     }
 }
 

@@ -146,6 +146,7 @@ impl Planner<'_> {
             swizzle: Swizzle::None,
             pixels: self.walk(extents[1].elements),
             lead: 0,
+            next_line_later: true,
         };
         for (at, Extent { elements, stride }) in extents.into_iter().enumerate() {
             map.dims[at] = elements as u64;

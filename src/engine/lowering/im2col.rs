@@ -39,7 +39,18 @@ pub(super) fn boxes(
     let planner = Planner { problem, slot, tensor, along_k, block_k, bytes: element.bytes().into() };
     let Layout { rank, dims, strides, start, pixels, taps } = planner.layout()?;
     let box_dims = [0; MAX_RANK];
-    let map = TensorMap { tensor: id, element, rank, dims, strides, box_dims, swizzle: Swizzle::None, pixels, lead: 0 };
+    let map = TensorMap {
+        tensor: id,
+        element,
+        rank,
+        dims,
+        strides,
+        box_dims,
+        swizzle: Swizzle::None,
+        pixels,
+        lead: 0,
+        next_line_later: true,
+    };
     let whole = planner.channels_of_a_tap();
     Ok(BoxedOperand { map, start, is_a: slot == 0, along_k, block_k: block_k as u32, whole, taps })
 }

@@ -144,6 +144,7 @@ fn matrix_boxes(
         swizzle: Swizzle::None,
         pixels: None,
         lead: 0,
+        next_line_later: true,
     };
     let mut coordinates = Vec::new();
     for (at, (axis, start)) in [inner, lines, (batch, index(Role::Batch))].into_iter().enumerate().take(rank) {

@@ -34,7 +34,7 @@ impl Dropping {
         let scale = match node.input(Port::DROPOUT_SCALE) {
             Some(tensor) => {
                 let value = draft.tensor(tensor).value.map(Scalar::as_f64);
-                if let Some(value) = value.filter(|&value| value as f32 != expected) {
+                if let Some(value) = value.filter(|&value| !is_inverse(value, keep)) {
                     let message = format!("port {} is {value}, but {PROBABILITY} is {dropped}", Port::DROPOUT_SCALE);
                     return Err(draft.fault("AT-E18", id, Some(tensor), message));
                 }
@@ -46,6 +46,12 @@ impl Dropping {
         let inputs = state.chain([(Port::DROPOUT_SCALE, scale)]).collect();
         Ok(Some(Self { kept: Bernoulli { keep }, inputs }))
     }
+}
+
+/// Whether a factor makes up for what is dropped, however it was rounded: of 1 − p in `float`, or of a probability to keep.
+fn is_inverse(factor: f64, keep: f32) -> bool {
+    let keep = f64::from(keep);
+    (factor * keep - 1.0).abs() <= f64::from(f32::EPSILON) * (1.0 + 1.0 / keep)
 }
 
 /// Ports of dropout by a mask.
@@ -93,4 +99,23 @@ fn factor(draft: &mut Draft, node: &Operation, value: f32) -> TensorId {
     let name = format!("{}::{}", node.name, Port::DROPOUT_SCALE);
     let scalar = Tensor::scalar(name, DataType::Float, Scalar::Float(f64::from(value)));
     super::add(draft, Tensor { dim: vec![1; 4], stride: vec![1; 4], ..scalar })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_may_be_rounded_in_different_places() {
+        for dropped in [0.1, 0.5, 0.9, 0.999] {
+            let keep = 1.0 - dropped as f32;
+            for factor in [1.0 / (1.0 - dropped), f64::from(1.0 / keep), f64::from(1.0 / (1.0 - dropped) as f32)] {
+                assert!(is_inverse(factor, keep), "{factor} of {dropped}");
+                assert!(
+                    !is_inverse(factor * 1.001, keep) && !is_inverse(factor / 1.001, keep),
+                    "{factor} of {dropped}"
+                );
+            }
+        }
+    }
 }

@@ -3,7 +3,7 @@
 
 use super::dropout::ForwardDropout;
 use super::value_scaling::ValueScaling;
-use crate::graph::{DataType, TensorId};
+use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{MmaType, REGISTERS, StageProgram, TensorMap, WARPGROUP, WGMMA_ROWS};
 
 /// Forward attention by `wgmma` (`docs/spec/attention.md` AT-K1 …).
@@ -150,6 +150,21 @@ pub struct Band {
     pub is_bottom_right: bool,
     /// A bit for each block of scores that is kept, where not all are (`docs/spec/attention.md` AT-O11). A step of a tile lies in one of them.
     pub blocks: Option<TensorId>,
+}
+
+/// Keys to the left of a row that it is expected to keep where only an execution says how many: windows of models have 128 to 4096, and of tiles
+/// that suit a longer one a shorter one costs less than the other way round.
+const EXPECTED_WINDOW: i64 = 1024;
+
+impl Band {
+    /// How far it is expected to reach, left and right.
+    pub fn expected(&self, graph: &FinalizedGraph) -> [Option<i64>; 2] {
+        let edge = |edge: BandEdge, unknown: i64| {
+            let value = |id: TensorId| graph.tensor(id).value.map(|value| value.as_f64().ceil() as i64);
+            edge.keys.saturating_add(edge.more.map_or(0, |id| value(id).unwrap_or(unknown)))
+        };
+        [self.left.map(|left| edge(left, EXPECTED_WINDOW)), self.right.map(|right| edge(right, 0))]
+    }
 }
 
 /// How far a band reaches: a number, and one more that is known when the kernel is launched.
@@ -307,5 +322,34 @@ impl AttentionProblem {
         }
         let stores = if self.parts == 1 { self.stored().chain(self.scaling.kept()).collect() } else { Vec::new() };
         (reads, stores)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Graph, Scalar, Tensor};
+
+    #[test]
+    fn a_band_reaches_as_far_as_is_known() {
+        let mut graph = Graph::new()
+            .io_data_type(DataType::Float)
+            .intermediate_data_type(DataType::Float)
+            .compute_data_type(DataType::Float);
+        let known = Tensor::scalar("known", DataType::Int32, Scalar::Integer(300)).uid(1);
+        let unknown = Tensor { value: None, ..known.clone() }.uid(2);
+        let x = graph.tensor(Tensor::new("x").row_major([1; 4]));
+        let sum = [known, unknown].into_iter().fold(x, |sum, bound| {
+            let bound = graph.tensor(Tensor { dim: vec![1; 4], stride: vec![1; 4], ..bound });
+            graph.pointwise("sum", crate::graph::PointwiseMode::Add, &[sum, bound])
+        });
+        graph.set_output(sum);
+        let graph = graph.finalize().expect("well formed");
+        let [known, unknown] = [1, 2].map(|uid| graph.tensor_by_uid(uid));
+        let edge = |keys, more| Some(BandEdge { keys, more });
+        let reaches = |left, right| Band { left, right, ..Band::default() }.expected(&graph);
+        assert_eq!(reaches(None, edge(5, None)), [None, Some(5)]);
+        assert_eq!(reaches(edge(4, known), edge(0, known)), [Some(304), Some(300)]);
+        assert_eq!(reaches(edge(4, unknown), edge(0, unknown)), [Some(4 + EXPECTED_WINDOW), Some(0)]);
     }
 }

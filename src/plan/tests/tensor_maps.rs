@@ -15,6 +15,7 @@ fn map_of(tensor: TensorId) -> TensorMap {
         swizzle: Swizzle::None,
         pixels: None,
         lead: 0,
+        next_line_later: true,
     }
 }
 

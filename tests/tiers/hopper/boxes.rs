@@ -305,6 +305,7 @@ impl Boxes {
             swizzle: self.swizzle,
             pixels: self.pixels,
             lead: 0,
+            next_line_later: true,
         })
     }
 

@@ -50,6 +50,7 @@ store_matrices(const uint4* __restrict__ x, const __grid_constant__ fw_tensor_ma
         swizzle: Swizzle::None,
         pixels: None,
         lead: 0,
+        next_line_later: true,
     });
     let launches = vec![launch("store_matrices", 1, 32, 512, vec![Parameter::Tensor(carrier.a), map])];
     let sections = ["FW_SHARED", "fw_shared_address", "fw_elect", "fw_tma_store", "fw_fence_async", "fw_stmatrix"];

@@ -225,6 +225,7 @@ impl Product {
             swizzle: tile.swizzle,
             pixels: None,
             lead: 0,
+            next_line_later: true,
         })
     }
 

@@ -74,5 +74,6 @@ fn map(tensor: TensorId, rows: usize, columns: usize, box_rows: u32) -> Paramete
         swizzle: Swizzle::Bytes128,
         pixels: None,
         lead: 0,
+        next_line_later: true,
     })
 }

@@ -54,6 +54,7 @@ pub(in crate::engine::engines) fn boxes(
         swizzle: Swizzle::Bytes128,
         pixels: None,
         lead: 0,
+        next_line_later: false,
     };
     if tensor.ragged_offset.is_none() {
         return map;

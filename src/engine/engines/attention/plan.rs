@@ -167,12 +167,13 @@ impl Plan {
     pub(in crate::engine::engines) fn steps(&self, [rows, keys]: [u32; 2], packed: i64) -> impl Iterator<Item = i64> {
         let (extents, band) = (self.problem.extents, self.problem.band);
         let (step, rows, keys) = (rows as usize, i64::from(rows), i64::from(keys));
+        let [left, right] = band.expected(&self.graph);
         let shift = if band.is_bottom_right { extents.keys - extents.queries } else { 0 };
         let all = extents.queries * packed;
         (0..all).step_by(step).map(move |first| {
             let last = ((first + rows).min(all) - 1) / packed;
-            let end = band.right.map_or(extents.keys, |right| (last + shift + right.keys + 1).clamp(0, extents.keys));
-            let begin = band.left.map_or(0, |left| (first / packed + shift - left.keys + 1).clamp(0, end));
+            let end = right.map_or(extents.keys, |right| (last + shift + right + 1).clamp(0, extents.keys));
+            let begin = left.map_or(0, |left| (first / packed + shift - left + 1).clamp(0, end));
             (end + keys - 1) / keys - begin / keys
         })
     }

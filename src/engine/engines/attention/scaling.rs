@@ -128,6 +128,7 @@ impl Plan {
             },
             pixels: None,
             lead: 0,
+            next_line_later: false,
         }
     }
 }

@@ -147,3 +147,13 @@ pub(super) fn estimate(
     }
     Estimate { at_once, on_top, waves: None }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::over_reads;
+
+    #[test]
+    fn few_columns_of_scores_wait_for_what_they_read() {
+        assert_eq!([16, 32, 64, 128].map(over_reads), [2.5, 1.5, 1.0, 1.0]);
+    }
+}

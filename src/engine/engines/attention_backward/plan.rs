@@ -312,8 +312,7 @@ impl Plan {
             true => [extents.keys, extents.queries, extents.groups()[0]],
             false => [extents.queries, extents.keys, 1],
         };
-        let right = band.right.map(|edge| edge.keys);
-        let left = band.left.map(|edge| edge.keys);
+        let [left, right] = band.expected(&self.graph);
         let of_tile = |first: i64| {
             let last = (first + rows).min(own) - 1;
             let (begin, end) = match of_keys {

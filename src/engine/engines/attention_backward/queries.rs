@@ -177,6 +177,7 @@ fn chunk_map(keys: TensorMap, gradients: ScoreGradients, tile: QueriesTile) -> T
         swizzle: Swizzle::None,
         pixels: None,
         lead: 0,
+        next_line_later: false,
         tensor: keys.tensor,
     }
 }

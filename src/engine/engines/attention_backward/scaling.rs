@@ -201,6 +201,7 @@ impl Plan {
             swizzle: Swizzle::Bytes128,
             pixels: None,
             lead: 0,
+            next_line_later: false,
         }
     }
 }

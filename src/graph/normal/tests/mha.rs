@@ -191,6 +191,25 @@ fn no_softmax_is_no_flash_attention() {
     }
 }
 
+/// The random numbers of a graph are no dropout where what tells them is no whole number (AT-E16).
+#[test]
+fn seeds_that_are_no_numbers_draw_no_dropout() {
+    let graph = Forward { dropped: Dropped::AtRandom, ..STORED }.graph();
+    let is_drawn = |graph: &Graph| {
+        let is_dropout = |attributes: &Attributes| matches!(attributes, Attributes::Composite(Composite::Dropout(_)));
+        finalized(graph, "drawn").operations().any(|one| is_dropout(&one.attributes))
+    };
+    assert!(is_drawn(&graph));
+    for port in [Port::SEED, Port::OFFSET] {
+        let told = graph.operations().iter().find_map(|one| one.input(port)).expect("a state");
+        for data_type in [DataType::Int32, DataType::Boolean, DataType::Float] {
+            let mut changed = graph.clone();
+            changed.tensor_mut(told).data_type = Some(data_type);
+            assert_eq!(is_drawn(&changed), data_type == DataType::Int32, "{port} {data_type}");
+        }
+    }
+}
+
 /// How a program transposes.
 #[derive(Clone, Copy, PartialEq)]
 enum Transpose {
