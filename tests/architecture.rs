@@ -466,6 +466,7 @@ fn the_command_line_is_in_order() {
             "page",
             "explain",
             "compile",
+            "bundle",
             "bench",
             "rules",
             "fuzz",

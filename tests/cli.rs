@@ -976,6 +976,40 @@ fn doctor_names_everything_it_looked_for() {
     }
 }
 
+/// One file has the kernels of several graphs for several chips; what is no such file is told, and done without.
+#[test]
+fn kernels_of_several_chips_come_into_one_file() {
+    let place = Place::new();
+    let graph = place.write("two.jsonl", format!("{}\n{}\n", named("one", 2), named("other", 4)));
+    let file = place.text("kernels.bundle");
+    let ran = place.run(&["compile", &graph, "--arch", "sm_80,sm_90", "--bundle", &file]);
+    if ran.code == Some(3) && ran.err.contains("was not found") && !is_required("FUSEWRIGHT_REQUIRE_NVRTC") {
+        return;
+    }
+    ran.expect(0, &["graph 1 'one' sm_80", "graph 2 'other' sm_90", "kernels.bundle: 4 cubins"]);
+    let doctor = |file: &str| {
+        Ran::from(place.command(&["doctor"]).env("FUSEWRIGHT_BUNDLE", file).output().expect("the program starts"))
+    };
+    assert!(doctor(&file).out.contains("bundle       4 cubins"));
+    let whole = fs::read_to_string(&file).expect("a text");
+    let damaged = place.write("damaged.bundle", whole.replace("sm_80", "sm_86"));
+    for (file, why) in
+        [(&damaged, "is damaged"), (&graph, "is no fusewright bundle"), (&place.text("none"), "cannot be read")]
+    {
+        let ran = doctor(file);
+        assert!(!ran.out.contains("bundle") && ran.err.contains(why), "{}{}", ran.out, ran.err);
+    }
+    place.run(&["compile", &graph, "--bundle", &file, "--out", "x"]).expect(2, &["--bundle", "--out"]);
+    place
+        .run(&["compile", &graph, "--bundle", &place.text("no/folder")])
+        .expect(2, &["no/folder", "cannot be written"]);
+    let mut refused = named("refused", 2);
+    refused["tensors"][1]["data_type"] = json!("DOUBLE");
+    let refused = place.write("refused.json", refused.to_string());
+    place.run(&["compile", &refused, "--bundle", &place.text("refused.bundle")]).expect(1, &["there is no cubin"]);
+    assert!(!place.path("refused.bundle").exists());
+}
+
 #[test]
 fn kernels_compile_and_are_written() {
     let place = Place::new();

@@ -17,10 +17,12 @@ use super::graph::OperationGraph;
 use super::translate::{self, Choice};
 use crate::build::Build;
 use crate::codegen::Source;
+use crate::compile::Bundle;
 use crate::device::Device;
 use crate::engine::{self, ENGINES, EngineConfig, HeuristicMode, Heuristics as Answer, Knob, RankedConfig, Selection};
 use crate::graph::greatest_common_divisor;
 use crate::plan::WORKSPACE_ALIGNMENT;
+use crate::tuning::TuningStore;
 
 /// An engine for a graph on a device.
 pub(super) struct Engine {
@@ -252,7 +254,10 @@ pub(super) fn heuristics(given: &Given<'_>) -> Result<Heuristics> {
         () => return Err(Failure::bad(format!("{number} is no heuristic mode"))),
     };
     let device = device(given, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, &graph)?;
-    let Answer { selection, configs } = Answer::of(selected(&graph, &device)?, &device, mode);
+    let Answer { selection, mut configs } = Answer::of(selected(&graph, &device)?, &device, mode);
+    // what needs no compiler comes first
+    let bundled = TuningStore::of_bundles(Bundle::of_environment()).bundled(&selection, &device);
+    configs.sort_by_key(|ranked| bundled.as_ref() != Some(&ranked.config));
     let in_full = selection.in_full_float(&device);
     let engine = Arc::new(Engine::new(Arc::clone(&graph), Arc::clone(&device), selection)?);
     let described_engine = described(&engine);

@@ -117,6 +117,9 @@ pub(super) struct CompileOptions {
     /// Folder for the .cu and .cubin files, made where absent
     #[arg(long)]
     pub(super) out: Option<PathBuf>,
+    /// Write all binaries into one file, built on all cores, which FUSEWRIGHT_BUNDLE names where nothing shall be compiled
+    #[arg(long, value_name = "FILE", conflicts_with = "out")]
+    pub(super) bundle: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -21,9 +21,8 @@ use super::{plain, units};
 pub(super) fn run(options: &CompileOptions, console: &mut Console) -> Result<()> {
     // No cache: the time shall be the compiler's.
     let compiler = Compiler::new(Cache::memory_only(), Options::default());
-    let asked = &options.capabilities[..];
-    let asked = if asked.is_empty() { &[ComputeCapability::SM_90] } else { asked };
-    let mut compilers = Compilers { compiler: &compiler, known: BTreeMap::new() };
+    let asked = chips(options);
+    let mut compilers = Compilers::of(&compiler);
     let mut results = Results::default();
     files::for_each(&options.files, options.graph.as_ref(), console, |loaded, console| {
         let LoadedGraph { name, place, graph } = loaded;
@@ -58,15 +57,27 @@ pub(super) fn run(options: &CompileOptions, console: &mut Console) -> Result<()>
     }
 }
 
+/// The chips that are compiled for.
+pub(super) fn chips(options: &CompileOptions) -> &[ComputeCapability] {
+    match &options.capabilities[..] {
+        [] => &[ComputeCapability::SM_90],
+        asked => asked,
+    }
+}
+
 /// Which chips an NVRTC was found for: looked for once a graph needs it, and told once.
-struct Compilers<'a> {
+pub(super) struct Compilers<'a> {
     compiler: &'a Compiler,
     known: BTreeMap<ComputeCapability, bool>,
 }
 
-impl Compilers<'_> {
+impl<'a> Compilers<'a> {
+    pub(super) fn of(compiler: &'a Compiler) -> Self {
+        Self { compiler, known: BTreeMap::new() }
+    }
+
     /// Whether there is one; prints which, or why not, where that was not told yet.
-    fn has(&mut self, capability: ComputeCapability, console: &mut Console) -> bool {
+    pub(super) fn has(&mut self, capability: ComputeCapability, console: &mut Console) -> bool {
         *self.known.entry(capability).or_insert_with(|| match self.compiler.nvrtc(capability) {
             Ok(nvrtc) => {
                 console.note(format_args!("{capability}: NVRTC {} in {}", nvrtc.version(), plain::path(nvrtc.path())));
@@ -80,7 +91,7 @@ impl Compilers<'_> {
     }
 }
 
-fn print(place: &str, capability: ComputeCapability, cubin: &Cubin, console: &mut Console) -> Result<()> {
+pub(super) fn print(place: &str, capability: ComputeCapability, cubin: &Cubin, console: &mut Console) -> Result<()> {
     let milliseconds = cubin.milliseconds;
     let bytes = units::bytes(cubin.image.len() as u64);
     console.line(format_args!("{place} {capability}: {milliseconds:.1} ms, cubin of {bytes}"))?;

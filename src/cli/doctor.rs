@@ -3,7 +3,7 @@
 use std::error::Error as _;
 use std::path::Path;
 
-use fusewright::compile::{Cache, Nvrtc};
+use fusewright::compile::{Bundle, Cache, Nvrtc};
 use fusewright::emulator;
 use fusewright::error::Error;
 use fusewright::plan::Driver;
@@ -20,6 +20,7 @@ pub(super) fn run(console: &mut Console) -> outcome::Result<()> {
     let has_gpu = driver(console)?;
     let has_emulator = emulator(console)?;
     cache(console)?;
+    bundles(console)?;
     console.line(summary(has_nvrtc, has_gpu, has_emulator))?;
     if !has_nvrtc && !has_emulator {
         console.note_outcome(Outcome::Environment);
@@ -93,6 +94,13 @@ fn cache(console: &mut Console) -> outcome::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The bundles that the environment names; those that are not read are told in the log.
+fn bundles(console: &mut Console) -> outcome::Result<()> {
+    Bundle::of_environment()
+        .iter()
+        .try_for_each(|bundle| Ok(console.line(format_args!("bundle       {}", units::plural(bundle.len(), "cubin")))?))
 }
 
 /// Makes a file in the folder.

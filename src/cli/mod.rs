@@ -6,6 +6,7 @@
 
 mod arguments;
 mod bench;
+mod bundle;
 mod cache;
 mod check;
 mod compile;
@@ -78,7 +79,10 @@ fn run_command(command: Command, console: &mut Console) -> outcome::Result<()> {
             let done = explain::run(&ExplainOptions { capability, ..options.clone() }, console);
             console.survive(done)
         }),
-        Command::Compile(options) => compile::run(&options, console),
+        Command::Compile(options) => match &options.bundle {
+            Some(file) => bundle::run(&options, file, console),
+            None => compile::run(&options, console),
+        },
 
         Command::Run(options) => run::run(&options, console),
         Command::Bench(options) => bench::run(&options, console),

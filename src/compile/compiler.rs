@@ -65,7 +65,7 @@ impl Compiler {
         Ok(nvrtc)
     }
 
-    /// The binary of a source: from memory, from disk, or compiled now. At most one thread and one process compile the
+    /// The binary of a source: from a bundle, from memory, from disk, or compiled now. At most one thread and one process compile the
     /// same request at a time; the others wait for it.
     ///
     /// # Errors
@@ -74,6 +74,10 @@ impl Compiler {
         let Request { graph, engine, config, source, capability } = *request;
         let span = tracing::debug_span!("compile", graph_key = %graph, engine, config, %capability);
         let _entered = span.enter();
+        if let Some(cubin) = self.cache.bundled(source, capability) {
+            tracing::debug!("binary of a bundle");
+            return Ok(Compiled { cubin, origin: Origin::Bundle });
+        }
         let nvrtc = self.nvrtc(capability)?;
         let key = CacheKey::new(graph, engine, config, source, &nvrtc, capability);
         let name = format!("{engine}.cu");

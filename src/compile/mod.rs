@@ -11,6 +11,7 @@
 //! | `FUSEWRIGHT_NVRTC` | where NVRTC is: a folder or the library itself; several are separated as in `PATH`; asked first |
 //! | `FUSEWRIGHT_CACHE_DIR` | folder of the disk cache, instead of `fusewright` in the user's cache folder |
 //! | `FUSEWRIGHT_CACHE` | `off` or `0`: no disk cache |
+//! | `FUSEWRIGHT_BUNDLE` | files of binaries made ahead of time ([`Bundle`]), separated as in `PATH`; asked before everything else |
 //! | `FUSEWRIGHT_CACHE_LIMIT` | bytes that each folder of the disk cache may hold, such as `500M` or `2G`; `off` or `0`: no limit |
 //!
 //! Binaries are found again by [`CacheKey`], which holds everything that can change them.
@@ -42,6 +43,7 @@
 //! ```
 
 mod architectures;
+mod bundle;
 mod cache;
 mod compiler;
 mod cubin;
@@ -52,10 +54,12 @@ mod log;
 mod nvrtc;
 mod once_map;
 mod options;
+pub(crate) mod sealed;
 mod search;
 #[cfg(test)]
 pub(crate) mod testing;
 
+pub use bundle::Bundle;
 pub use cache::{Cache, CacheEntry, Cleared, Origin};
 pub use compiler::{Compiled, Compiler, Request};
 pub use cubin::{Cubin, FunctionResources};

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::KernelCache;
-use super::text::{self, PlanOrigin, PlanText, Unread};
+use super::text::{PlanOrigin, PlanText};
 use crate::build::Build;
 use crate::codegen::Source;
+use crate::compile::sealed::{self, Unread};
 use crate::compile::{Compiled, Compiler, Cubin, Origin};
 use crate::device::Device;
 use crate::engine::{self, EngineConfig, Selection};
@@ -92,11 +93,11 @@ impl Binary {
     /// Everything that [`Self::from_json`] needs to make it again without compiling, with a checksum: the graph as a frontend
     /// file, engine config, device, and the machine code in base64.
     pub fn to_json(&self) -> String {
-        text::seal(&PlanText {
+        sealed::seal(&PlanText {
             device: self.device.clone(),
             config: self.config.to_string(),
             graph: write_v2(&self.graph().to_graph()),
-            source: text::hash(&self.source.text),
+            source: sealed::hash(&self.source.text),
             cubin: Cubin::clone(&self.cubin),
         })
     }
@@ -137,7 +138,7 @@ impl Reading {
     /// As [`Binary::from_json`].
     pub(super) unsafe fn of(text: &str, device: &Device) -> Result<Self, Error> {
         let refused = |message: String| Error::input(PLACE, message);
-        match text::open::<PlanText>(text) {
+        match sealed::open::<PlanText>(text) {
             Ok(content) => Self::of_content(content, device),
             Err(Unread::OtherVersion { why, content }) => {
                 let origin: Option<PlanOrigin> = serde_json::from_str(&content).ok();
@@ -154,7 +155,7 @@ impl Reading {
         require_same(&made_for, device).map_err(|why| Error::input(PLACE, why))?;
         let graph = finalized(&graph)?;
         match offered(&graph, &config, device)? {
-            Some((selection, build)) if text::hash(&build.source.text) == source => {
+            Some((selection, build)) if sealed::hash(&build.source.text) == source => {
                 Ok(Self::Binary(Box::new(Binary::of(build, selection, device, Arc::new(cubin)))))
             }
             _ => Ok(Self::Stale { graph, why: "this version has no such kernel for the graph".to_owned() }),

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use super::Binary;
-use super::text::{self, Sealed};
 use crate::compile::Cubin;
+use crate::compile::sealed::{self, Sealed};
 use crate::device::ComputeCapability;
 use crate::error::Error;
 
@@ -59,12 +59,12 @@ impl KernelCache {
 
     /// The binary of a CUDA text.
     pub fn get(&self, source: &str, capability: ComputeCapability) -> Option<Arc<Cubin>> {
-        self.kernels().get(&(capability.target(), text::hash(source))).cloned()
+        self.kernels().get(&(capability.target(), sealed::hash(source))).cloned()
     }
 
     /// Keeps a binary.
     pub fn put(&self, binary: &Binary) {
-        let kernel = (binary.device().capability.target(), text::hash(&binary.source().text));
+        let kernel = (binary.device().capability.target(), sealed::hash(&binary.source().text));
         self.kernels().entry(kernel).or_insert_with(|| Arc::clone(binary.cubin()));
     }
 
@@ -75,7 +75,7 @@ impl KernelCache {
             source: source.clone(),
             cubin: Cubin::clone(cubin),
         };
-        text::seal(&CacheText { kernels: self.kernels().iter().map(kernel).collect() })
+        sealed::seal(&CacheText { kernels: self.kernels().iter().map(kernel).collect() })
     }
 
     /// Reads what [`Self::to_json`] wrote.
@@ -87,7 +87,7 @@ impl KernelCache {
     /// The text comes from [`Self::to_json`]: whoever wrote it may run code as the caller. Its checksum finds damage, not
     /// forgery.
     pub unsafe fn from_json(text: &str) -> Result<Self, Error> {
-        let content: CacheText = text::open(text).map_err(|unread| Error::input("kernel cache", unread.why()))?;
+        let content: CacheText = sealed::open(text).map_err(|unread| Error::input("kernel cache", unread.why()))?;
         let kernel = |text: KernelText| ((text.target, text.source), Arc::new(text.cubin));
         Ok(Self { kernels: Mutex::new(content.kernels.into_iter().map(kernel).collect()) })
     }

@@ -5,7 +5,8 @@
 //! something else, [`Session::warm`] builds the graphs of a folder beforehand, [`Session::stats`] counts.
 //!
 //! A [`Binary`] is a graph compiled for a device, which needs no GPU to be made; a [`Plan`] is one that is loaded. Both are
-//! written as texts and read back without compiling; a [`KernelCache`] keeps many binaries in one text.
+//! written as texts and read back without compiling; a [`KernelCache`] keeps many binaries in one text. A
+//! [`Bundle`](crate::compile::Bundle) is a file of binaries made ahead of time, for machines without NVRTC: a session takes what it has first.
 //!
 //! # When
 //!
@@ -108,7 +109,7 @@ pub struct Session {
     device: Arc<Device>,
     context: Option<DeviceContext>,
     compiler: Arc<Compiler>,
-    tuning: Option<TuningStore>,
+    tuning: TuningStore,
     verdicts: OnceMap<Arc<Verdict>>,
     plans: OnceMap<Arc<Plan>>,
     counters: Counters,
@@ -139,7 +140,8 @@ impl Session {
 
     fn new(device: Arc<Device>, context: Option<DeviceContext>, options: SessionOptions) -> Self {
         let SessionOptions { compiler, plans, uses_tuning } = options;
-        let tuning = uses_tuning.then(|| TuningStore::beside(compiler.cache()));
+        let cache = compiler.cache();
+        let tuning = if uses_tuning { TuningStore::beside(cache) } else { TuningStore::of_bundles(cache.bundles()) };
         let (verdicts, plans) = (OnceMap::new(plans), OnceMap::new(plans));
         Self { device, context, compiler, tuning, verdicts, plans, counters: Counters::default() }
     }
@@ -172,7 +174,7 @@ impl Session {
         verdict.as_ref().clone().map_err(Error::NotSupported)
     }
 
-    /// The plan of a graph: from memory, else with the winner of tuning or else the first config by the engine's model.
+    /// The plan of a graph: from memory, else with the config that [`Self::config`] gives.
     ///
     /// # Errors
     /// Those of [`Self::check`] and [`Self::compile`]; [`Error::Environment`] where the session has no GPU, or the driver
@@ -246,15 +248,12 @@ impl Session {
         Ok(made?.0)
     }
 
-    /// The winner of tuning, or else the first config by the engine's model.
+    /// What a bundle has a binary of, or else the winner of tuning, or else the first config by the engine's model.
     ///
     /// # Errors
     /// As [`Selection::config`].
     pub fn config(&self, selection: &Selection) -> Result<EngineConfig, Error> {
-        if let Some(winner) = self.tuning.as_ref().and_then(|store| store.winner(selection, &self.device)) {
-            return Ok(winner);
-        }
-        selection.config(&self.device)
+        self.tuning.config(selection, &self.device)
     }
 
     /// A graph's binary, which a GPU of the same kind loads later: from the caches, or compiled now. It is not kept.

@@ -18,6 +18,8 @@ pub struct Stats {
     pub from_memory: u64,
     /// Plans made with a binary from disk.
     pub from_disk: u64,
+    /// Plans made with a binary from a bundle.
+    pub from_bundle: u64,
     /// Plans whose kernel was compiled.
     pub compiled: u64,
     /// Builds that failed.
@@ -33,7 +35,7 @@ pub struct Stats {
 impl Stats {
     /// Plans that were not in memory.
     pub fn misses(&self) -> u64 {
-        self.from_memory + self.from_disk + self.compiled + self.failed
+        self.from_memory + self.from_disk + self.from_bundle + self.compiled + self.failed
     }
 }
 
@@ -45,6 +47,7 @@ pub(super) struct Counters {
     hits: AtomicU64,
     from_memory: AtomicU64,
     from_disk: AtomicU64,
+    from_bundle: AtomicU64,
     compiled: AtomicU64,
     failed: AtomicU64,
     build_nanoseconds: AtomicU64,
@@ -75,6 +78,7 @@ impl Counters {
         increment(match origin {
             Origin::Memory => &self.from_memory,
             Origin::Disk => &self.from_disk,
+            Origin::Bundle => &self.from_bundle,
             Origin::Compiled => &self.compiled,
         });
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -91,6 +95,7 @@ impl Counters {
             hits: count(&self.hits),
             from_memory: count(&self.from_memory),
             from_disk: count(&self.from_disk),
+            from_bundle: count(&self.from_bundle),
             compiled: count(&self.compiled),
             failed: count(&self.failed),
             plans,

@@ -4,10 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use super::identity::graph_digest;
-use super::text::{self, PlanText};
+use super::text::PlanText;
 use super::*;
+use crate::build::Build;
+use crate::compile::sealed;
 use crate::compile::testing::nvrtc_or_skip;
-use crate::compile::{Nvrtc, Origin};
+use crate::compile::{Bundle, Nvrtc, Origin};
 use crate::device::ComputeCapability;
 use crate::frontend::{read_graph, write_v2};
 use crate::graph::{DataType, Graph, PointwiseMode, Scalar, Tensor};
@@ -216,6 +218,33 @@ fn a_kernel_cache_serves_without_a_compiler() {
 }
 
 #[test]
+fn a_bundle_serves_without_a_compiler_and_says_of_which_config() {
+    on_driver_without_kernels("session::tests::a_bundle_serves_without_a_compiler_and_says_of_which_config", || {
+        if !has_nvrtc() {
+            return;
+        }
+        let graph = matmul(1);
+        let first = Session::open(0, options(Cache::memory_only())).unwrap();
+        let (selection, device) = (first.check(&graph).unwrap(), first.device());
+        let second = selection.candidates(device).swap_remove(1).config;
+        assert_ne!(first.config(&selection).unwrap(), second);
+        let build = Build::new(&selection, second.clone(), device).unwrap();
+        let compiler = Compiler::new(Cache::memory_only(), Options::default());
+        let mut bundle = Bundle::new();
+        bundle.put(&build.request(), device, build.compile(&compiler).unwrap().cubin);
+        // SAFETY: the text was written just now.
+        let bundle = Arc::new(unsafe { Bundle::from_json(&bundle.to_json()) }.unwrap());
+        for uses_tuning in [true, false] {
+            let cache = Cache::memory_only().with_bundles(vec![Arc::clone(&bundle)]);
+            let session = Session::open(0, SessionOptions { uses_tuning, ..options(cache) }).unwrap();
+            assert_eq!(session.plan(&graph).unwrap().binary().config(), &second);
+            let stats = session.stats();
+            assert_eq!((stats.from_bundle, stats.misses(), stats.compiled), (1, 1, 0));
+        }
+    });
+}
+
+#[test]
 fn threads_that_want_one_plan_compile_once() {
     on_driver_without_kernels("session::tests::threads_that_want_one_plan_compile_once", || {
         if !has_nvrtc() {
@@ -272,11 +301,11 @@ fn a_plan_that_is_loaded_from_a_text_executes() {
         assert_eq!(session.stats().compiled, 0);
         // of another version: the form, or an engine that had another name
         let older = text.replacen("\"version\":1", "\"version\":0", 1);
-        let renamed = text::seal(&PlanText {
+        let renamed = sealed::seal(&PlanText {
             device: Device::clone(&device),
             config: "surface90 tile_m=128 stages=4".to_owned(),
             graph: write_v2(&matmul(1).to_graph()),
-            source: text::hash("another"),
+            source: sealed::hash("another"),
             cubin: plan.binary().cubin().as_ref().clone(),
         });
         for text in [older, renamed] {

@@ -2,9 +2,10 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::{Tuned, TuningEntry, TuningKey};
-use crate::compile::{Cache, Limit, PrivateFolder, UNFINISHED, is_ours, warn_once};
+use crate::compile::{Bundle, Cache, Limit, PrivateFolder, UNFINISHED, is_ours, warn_once};
 use crate::device::Device;
 use crate::engine::{EngineConfig, Selection};
 use crate::error::Error;
@@ -26,6 +27,7 @@ const LARGEST_ENTRY: u64 = 1 << 16;
 pub struct TuningStore {
     /// The cache's.
     folder: Option<PathBuf>,
+    bundles: Vec<Arc<Bundle>>,
 }
 
 /// One file of the store.
@@ -45,15 +47,29 @@ impl TuningStore {
 
     /// In the folder of a cache; without one, nothing is kept.
     pub fn beside(cache: &Cache) -> Self {
-        Self { folder: cache.folder().map(Path::to_owned) }
+        Self { folder: cache.folder().map(Path::to_owned), ..Self::of_bundles(cache.bundles()) }
     }
 
-    /// What to run on a device: the stored winner, or else the first config by the engine's model.
+    /// Without winners: only what bundles have.
+    pub fn of_bundles(bundles: &[Arc<Bundle>]) -> Self {
+        Self { folder: None, bundles: bundles.to_vec() }
+    }
+
+    /// What to run on a device: what a bundle has a binary of, which needs no compiler, or else the stored winner, or else the first config by the
+    /// engine's model.
     ///
     /// # Errors
     /// As [`Selection::config`].
     pub fn config(&self, selection: &Selection, device: &Device) -> Result<EngineConfig, Error> {
-        self.winner(selection, device).map_or_else(|| selection.config(device), Ok)
+        let found = self.bundled(selection, device).or_else(|| self.winner(selection, device));
+        found.map_or_else(|| selection.config(device), Ok)
+    }
+
+    /// The config that a bundle has for a graph and a device, if one does.
+    pub fn bundled(&self, selection: &Selection, device: &Device) -> Option<EngineConfig> {
+        let graph = selection.supported().graph().key();
+        let config = self.bundles.iter().find_map(|bundle| bundle.config(graph, device))?;
+        offered(selection, device, &config.parse().ok()?)
     }
 
     /// The stored winner for a graph and a device, if there is one.
@@ -67,9 +83,7 @@ impl TuningStore {
                 return None;
             }
         };
-        // A config that the engine does not offer might not fit the graph.
-        let offered = selection.candidates(device).into_iter().map(|ranked| ranked.config);
-        let winner = offered.into_iter().find(|config| *config == wanted);
+        let winner = offered(selection, device, &wanted);
         tracing::debug!(config = %wanted, offered = winner.is_some(), "stored tuning found");
         winner
     }
@@ -147,6 +161,11 @@ impl TuningStore {
             Err(error) => Err(environment("cannot read the tuned configs in", folder, error)),
         }
     }
+}
+
+/// A config, where the engine offers it: another might not fit the graph.
+fn offered(selection: &Selection, device: &Device, wanted: &EngineConfig) -> Option<EngineConfig> {
+    selection.candidates(device).into_iter().map(|ranked| ranked.config).find(|config| config == wanted)
 }
 
 fn key(selection: &Selection, device: &Device) -> TuningKey {

@@ -1,4 +1,4 @@
-//! Binaries that were compiled before: memory first, then disk.
+//! Binaries that were compiled before: those of bundles first, then memory, then disk.
 //!
 //! The cache only ever saves time. Whatever is wrong with it (a damaged entry, a folder that cannot be written, a full
 //! disk) costs a compilation and at most a warning in the log, never an error.
@@ -18,7 +18,8 @@ pub use disk::{CacheEntry, Cleared};
 use self::disk::Disk;
 use super::folder::Limit;
 use super::once_map::OnceMap;
-use super::{CacheKey, Cubin};
+use super::{Bundle, CacheKey, Cubin};
+use crate::device::ComputeCapability;
 use crate::error::Error;
 
 /// Binaries kept in memory at most; a process that meets more kernels than this finds the others on disk.
@@ -33,19 +34,26 @@ pub enum Origin {
     Disk,
     /// It was compiled now.
     Compiled,
+    /// It was made ahead of time, and a bundle had it.
+    Bundle,
 }
 
 /// A cache of binaries, shared by threads; its folder is shared by processes.
 #[derive(Debug)]
 pub struct Cache {
+    bundles: Vec<Arc<Bundle>>,
     memory: OnceMap<Arc<Cubin>>,
     disk: Option<Disk>,
 }
 
 impl Cache {
     /// As the environment says: in `FUSEWRIGHT_CACHE_DIR`, or else in `fusewright` in the user's cache folder; without
-    /// disk where `FUSEWRIGHT_CACHE` is `off` or `0`, or where the user has no home.
+    /// disk where `FUSEWRIGHT_CACHE` is `off` or `0`, or where the user has no home. Bundles are those of [`Bundle::of_environment`].
     pub fn from_environment() -> Self {
+        Self::kept_by_environment().with_bundles(Bundle::of_environment().to_vec())
+    }
+
+    fn kept_by_environment() -> Self {
         let switch = std::env::var_os("FUSEWRIGHT_CACHE");
         if switch.is_some_and(|switch| switch == "off" || switch == "0") {
             return Self::memory_only();
@@ -61,12 +69,27 @@ impl Cache {
 
     /// On disk in this folder, which is made when first needed.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
-        Self { memory: OnceMap::new(CAPACITY), disk: Some(Disk::new(folder.into())) }
+        Self { disk: Some(Disk::new(folder.into())), ..Self::memory_only() }
     }
 
     /// Without disk.
     pub fn memory_only() -> Self {
-        Self { memory: OnceMap::new(CAPACITY), disk: None }
+        Self { bundles: Vec::new(), memory: OnceMap::new(CAPACITY), disk: None }
+    }
+
+    /// With bundles that are asked before memory and disk, the first of them first.
+    pub fn with_bundles(self, bundles: Vec<Arc<Bundle>>) -> Self {
+        Self { bundles, ..self }
+    }
+
+    /// The bundles.
+    pub fn bundles(&self) -> &[Arc<Bundle>] {
+        &self.bundles
+    }
+
+    /// The binary that a bundle has of a CUDA text for a chip.
+    pub fn bundled(&self, source: &str, capability: ComputeCapability) -> Option<Arc<Cubin>> {
+        self.bundles.iter().find_map(|bundle| bundle.get(source, capability)).cloned()
     }
 
     /// With another limit of the disk's entries than that of `FUSEWRIGHT_CACHE_LIMIT`, in bytes; `None`: without a limit.

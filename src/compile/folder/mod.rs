@@ -212,6 +212,23 @@ impl PrivateFolder {
     }
 }
 
+/// The content of a file that its user or root owns and nobody else may write, wherever it lies, or why it is not read.
+pub(crate) fn read_private_file(path: &Path, largest: u64) -> Result<Vec<u8>, String> {
+    let unreadable = |error: io::Error| format!("cannot be read: {error}");
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = open(path, flags, Mode::empty()).map_err(|error| unreadable(error.into()))?;
+    let stat = fstat(&file).map_err(|error| unreadable(error.into()))?;
+    if !is_file(&stat) {
+        return Err("is no file".to_owned());
+    }
+    if let Some(distrust) = Distrust::of(&stat) {
+        return Err(format!("{distrust}, and what lies there runs as code"));
+    }
+    let mut bytes = Vec::new();
+    File::from(file).take(largest).read_to_end(&mut bytes).map_err(unreadable)?;
+    Ok(bytes)
+}
+
 /// Why a folder or a file is not believed to be its user's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Distrust {

@@ -1,0 +1,263 @@
+//! Binaries made ahead of time, for machines that shall not compile.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use serde::{Deserialize, Serialize};
+
+use super::folder::read_private_file;
+use super::sealed::{self, Sealed};
+use super::{Cubin, Request};
+use crate::device::{ComputeCapability, Device};
+use crate::error::Error;
+use crate::graph::GraphKey;
+
+/// Larger files are not read.
+const LARGEST: u64 = 4 << 30;
+
+/// What a binary is found by: chip, and hash of the CUDA text.
+type Kernel = (String, String);
+
+/// Binaries of many graphs, for several chips, in one file: they are found before every other cache, without NVRTC, and with each the engine
+/// config that it is of, which runs on devices of its kind whatever their models or tuning say. `fusewright compile --bundle` writes one.
+///
+/// A bundle holds for the version that wrote it, whose texts it has the binaries of.
+#[derive(Debug, Default)]
+pub struct Bundle {
+    kernels: BTreeMap<Kernel, Arc<Cubin>>,
+    configs: BTreeMap<Asked, String>,
+}
+
+/// What a config was chosen for: a graph, and what kernels depend on of a device.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Asked {
+    graph: String,
+    target: String,
+    sm_count: u32,
+    shared_bytes_per_block: u32,
+}
+
+impl Asked {
+    fn of(graph: GraphKey, device: &Device) -> Self {
+        Self {
+            graph: graph.to_string(),
+            target: device.capability.target(),
+            sm_count: device.sm_count,
+            shared_bytes_per_block: device.shared_bytes_per_block,
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct BundleText {
+    configs: Vec<(Asked, String)>,
+    kernels: Vec<KernelText>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct KernelText {
+    target: String,
+    source: String,
+    cubin: Cubin,
+}
+
+impl Sealed for BundleText {
+    const KIND: &'static str = "fusewright bundle";
+}
+
+impl Bundle {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the binary of a request, which was made for a device. A graph has one config for each kind of device: the last that was added.
+    pub fn put(&mut self, request: &Request<'_>, device: &Device, cubin: Arc<Cubin>) {
+        self.configs.insert(Asked::of(request.graph, device), request.config.to_owned());
+        self.kernels.insert(kernel(request.source, request.capability), cubin);
+    }
+
+    /// How many binaries it holds.
+    pub fn len(&self) -> usize {
+        self.kernels.len()
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.kernels.is_empty()
+    }
+
+    /// The binary of a CUDA text for a chip.
+    pub fn get(&self, source: &str, capability: ComputeCapability) -> Option<&Arc<Cubin>> {
+        self.kernels.get(&kernel(source, capability))
+    }
+
+    /// The engine config, as it prints, of the binary for a graph on devices of a kind.
+    pub fn config(&self, graph: GraphKey, device: &Device) -> Option<&str> {
+        self.configs.get(&Asked::of(graph, device)).map(String::as_str)
+    }
+
+    /// All of it as a text with a checksum.
+    pub fn to_json(&self) -> String {
+        let kernel = |((target, source), cubin): (&Kernel, &Arc<Cubin>)| KernelText {
+            target: target.clone(),
+            source: source.clone(),
+            cubin: Cubin::clone(cubin),
+        };
+        sealed::seal(&BundleText {
+            configs: self.configs.iter().map(|(asked, config)| (asked.clone(), config.clone())).collect(),
+            kernels: self.kernels.iter().map(kernel).collect(),
+        })
+    }
+
+    /// Reads what [`Self::to_json`] wrote.
+    ///
+    /// # Errors
+    /// [`Error::Input`] with the reason: damaged, no bundle, or written by another version.
+    ///
+    /// # Safety
+    /// The text comes from [`Self::to_json`]: whoever wrote it may run code as the caller. Its checksum finds damage, not forgery.
+    pub unsafe fn from_json(text: &str) -> Result<Self, Error> {
+        Self::opened(text).map_err(|why| Error::input("bundle", why))
+    }
+
+    fn opened(text: &str) -> Result<Self, String> {
+        let content: BundleText = sealed::open(text).map_err(sealed::Unread::why)?;
+        let kernel = |text: KernelText| ((text.target, text.source), Arc::new(text.cubin));
+        Ok(Self {
+            kernels: content.kernels.into_iter().map(kernel).collect(),
+            configs: content.configs.into_iter().collect(),
+        })
+    }
+
+    /// Reads a file that belongs to its user or root, and that nobody else may write.
+    ///
+    /// # Errors
+    /// [`Error::Input`] with the reason: as [`Self::from_json`], unreadable, or others may write it.
+    ///
+    /// # Safety
+    /// As [`Self::from_json`].
+    pub unsafe fn read(path: &Path) -> Result<Self, Error> {
+        Self::read_trusted(path).map_err(|why| Error::input(path.display().to_string(), why))
+    }
+
+    fn read_trusted(path: &Path) -> Result<Self, String> {
+        let bytes = read_private_file(path, LARGEST)?;
+        let text = String::from_utf8(bytes).map_err(|_| format!("is no {}", BundleText::KIND))?;
+        Self::opened(&text)
+    }
+
+    /// Those that `FUSEWRIGHT_BUNDLE` names, read once a process; what cannot be read is told in the log, and done without.
+    pub fn of_environment() -> &'static [Arc<Self>] {
+        static BUNDLES: OnceLock<Vec<Arc<Bundle>>> = OnceLock::new();
+        BUNDLES.get_or_init(|| {
+            let read = |path: PathBuf| match Self::read_trusted(&path) {
+                Ok(bundle) => Some(Arc::new(bundle)),
+                Err(why) => {
+                    tracing::warn!(file = %path.display(), why, "going on without the bundle");
+                    None
+                }
+            };
+            let paths = std::env::var_os("FUSEWRIGHT_BUNDLE").unwrap_or_default();
+            std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty()).filter_map(read).collect()
+        })
+    }
+}
+
+fn kernel(source: &str, capability: ComputeCapability) -> Kernel {
+    (capability.target(), sealed::hash(source))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::super::{Cache, Compiler, Options, Origin};
+    use super::*;
+    use crate::graph::{DataType, Graph, PointwiseMode, Tensor};
+
+    /// No NVRTC knows it.
+    const UNKNOWN: ComputeCapability = ComputeCapability::new(3, 5);
+
+    fn graph_key(extent: i64) -> GraphKey {
+        let mut graph = Graph::new().io_data_type(DataType::Float).compute_data_type(DataType::Float);
+        let x = graph.tensor(Tensor::new("x").row_major([1, 8, extent]));
+        let y = graph.pointwise("relu", PointwiseMode::ReluFwd, &[x]);
+        graph.set_output(y);
+        graph.finalize().unwrap().key()
+    }
+
+    fn device() -> Device {
+        Device { capability: UNKNOWN, ..Device::typical(ComputeCapability::SM_90) }
+    }
+
+    fn request(source: &str) -> Request<'_> {
+        Request { graph: graph_key(8), engine: "simple", config: "simple tile_m=32", source, capability: UNKNOWN }
+    }
+
+    fn cubin(image: &[u8]) -> Arc<Cubin> {
+        let (log, resources, warnings) = (String::new(), Vec::new(), Vec::new());
+        Arc::new(Cubin { image: image.to_vec(), log, resources, warnings, milliseconds: 1.0 })
+    }
+
+    fn bundle() -> Bundle {
+        let mut bundle = Bundle::new();
+        bundle.put(&request("one"), &device(), cubin(&[1, 2, 3]));
+        bundle
+    }
+
+    fn read(text: &str) -> Result<Bundle, Error> {
+        // SAFETY: nothing is executed.
+        unsafe { Bundle::from_json(text) }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let again = read(&bundle().to_json()).unwrap();
+        assert_eq!(again.len(), 1);
+        assert_eq!(again.get("one", UNKNOWN).map(|cubin| &cubin.image[..]), Some(&[1, 2, 3][..]));
+        assert!(again.get("two", UNKNOWN).is_none() && again.get("one", ComputeCapability::SM_90).is_none());
+        assert_eq!(again.config(graph_key(8), &device()), Some("simple tile_m=32"));
+        assert_eq!(again.config(graph_key(16), &device()), None);
+        assert_eq!(again.config(graph_key(8), &Device { sm_count: 7, ..device() }), None);
+    }
+
+    #[test]
+    fn a_compiler_takes_what_a_bundle_has_and_needs_no_nvrtc_for_it() {
+        let compiler = Compiler::new(Cache::memory_only().with_bundles(vec![Arc::new(bundle())]), Options::default());
+        let compiled = compiler.compile(&request("one")).unwrap();
+        assert_eq!((compiled.origin, &compiled.cubin.image[..]), (Origin::Bundle, &[1, 2, 3][..]));
+        let error = compiler.compile(&request("two")).unwrap_err().to_string();
+        assert!(error.contains("NVRTC for sm_35"), "{error}");
+    }
+
+    #[test]
+    fn what_is_damaged_or_no_bundle_is_refused_with_a_reason() {
+        let text = bundle().to_json();
+        let why = |text: &str| read(text).unwrap_err().to_string();
+        assert!(why(&text.replace("tile_m=32", "tile_m=64")).contains("is damaged"), "{}", why(&text));
+        assert!(why(&text.replace("fusewright bundle", "fusewright plan")).contains("required: a fusewright bundle"));
+        assert!(why("{}").contains("is no fusewright bundle"));
+        let version = format!("\"fusewright\":\"{}\"", env!("CARGO_PKG_VERSION"));
+        assert!(why(&text.replace(&version, "\"fusewright\":\"0.0.0\"")).contains("found: form 1 of fusewright 0.0.0"));
+    }
+
+    #[test]
+    fn a_file_that_others_may_write_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kernels.bundle");
+        fs::write(&path, bundle().to_json()).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        // SAFETY: nothing is executed.
+        let read = || unsafe { Bundle::read(&path) };
+        assert_eq!(read().unwrap().len(), 1);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        let error = read().unwrap_err().to_string();
+        assert!(error.contains("kernels.bundle") && error.contains("has mode 0666"), "{error}");
+        fs::remove_file(&path).unwrap();
+        let error = read().unwrap_err().to_string();
+        assert!(error.contains("cannot be read"), "{error}");
+    }
+}
