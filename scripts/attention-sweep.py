@@ -24,7 +24,6 @@ BATCHES = [1, 2, 3, 4, 8, 16, 32]
 LENGTHS = [128, 197, 256, 384, 512, 577, 640, 777, 1024, 1280, 1500, 2048, 2560, 3072, 4096, 6144, 8192, 12288, 16384]
 KEYS = [512, 1000, 1024, 2048, 4096, 8192, 16384, 32768]
 HEAD_DIMS = [32, 40, 48, 64, 64, 64, 72, 80, 96, 112, 128, 128, 128, 128, 160, 192, 256]
-TYPES = {"HALF": "float16", "BFLOAT16": "bfloat16"}
 MOST_ELEMENTS = 1 << 28
 FLOPS = (5e8, 2e12)
 
@@ -55,7 +54,7 @@ def draw(generator, number):
         lengths = [generator.randint(keys // 4, keys) for _ in range(batch)] if mask == "lengths" else None
         extents = dict(batch=batch, heads=heads, key_heads=heads // groups, queries=queries, keys=keys, d=d, values=values)
         masked = dict(mask=mask, window=window, lengths=lengths)
-        return dict(case=f"sweep_{number:03}_{kind}", kind=kind, data_type=pick(list(TYPES)), flops=flops, **extents, **masked)
+        return dict(case=f"sweep_{number:03}_{kind}", kind=kind, data_type=pick(["HALF", "BFLOAT16"]), flops=flops, **extents, **masked)
 
 
 def interleaved(dim):
@@ -121,34 +120,18 @@ def write_graphs(args):
     sweep.write_cases(args.folder, [draw(generator, number) for number in range(args.count)], graph)
 
 
-class Peers:
+class Peers(sweep.Peers):
     """cuDNN and PyTorch on one case."""
 
-    def __init__(self, plans, repetitions):
-        import cudnn
-        import torch
-        from triton.testing import do_bench
+    def operands(self, case):
+        dtype = self.dtype(case["data_type"])
+        return [self.torch.randn((x[0], x[2], x[1], x[3]), device="cuda").to(dtype).transpose(1, 2) for x in extents(case)]
 
-        self.cudnn, self.torch, self.plans = cudnn, torch, plans
-        self.handle = cudnn.create_handle()
-        self.time = lambda run: do_bench(run, warmup=10, rep=repetitions, return_mode="median")
+    def eager(self, case, operands, record):
+        if case["mask"] in ("none", "causal"):
+            record["torch_ms"] = self.time(self.function(case, *operands))
 
-    def measure(self, case):
-        record = dict(case=case["case"], flops=case["flops"])
-        dtype = getattr(self.torch, TYPES[case["data_type"]])
-        heads = [self.torch.randn((x[0], x[2], x[1], x[3]), device="cuda").to(dtype).transpose(1, 2) for x in extents(case)]
-        try:
-            if case["mask"] in ("none", "causal"):
-                record["torch_ms"] = self.time(self.eager(case, *heads))
-        except Exception as error:
-            record["torch_error"] = str(error)[:200]
-        try:
-            self.library(case, *heads, record)
-        except Exception as error:
-            record["verdict"] = str(error)[:200]
-        return record
-
-    def eager(self, case, q, k, v, o):
+    def function(self, case, q, k, v, o):
         torch = self.torch
         attention = torch.nn.functional.scaled_dot_product_attention
         forward = lambda: attention(q, k, v, is_causal=case["mask"] == "causal", enable_gqa=q.shape[1] != k.shape[1])
@@ -158,22 +141,10 @@ class Peers:
         result = forward()
         return lambda: torch.autograd.grad(result, inputs, o, retain_graph=True)
 
-    def library(self, case, q, k, v, o, record):
-        cudnn, torch = self.cudnn, self.torch
-        q, k, v = (x.detach() for x in (q, k, v))
-        data_type, real = getattr(cudnn.data_type, case["data_type"]), cudnn.data_type.FLOAT
-        graph = cudnn.pygraph(io_data_type=data_type, intermediate_data_type=real, compute_data_type=real, handle=self.handle)
-        pack = {}
-
-        def input(value):
-            tensor = graph.tensor_like(value)
-            pack[tensor] = value
-            return tensor
-
-        def output(tensor, value, data_type=data_type):
-            tensor.set_output(True).set_data_type(data_type).set_dim(list(value.shape)).set_stride(list(value.stride()))
-            pack[tensor] = value
-
+    def library(self, case, operands, record):
+        torch, (q, k, v, o) = self.torch, (x.detach() for x in operands)
+        built = sweep.Built(self, case["data_type"])
+        graph, input = built.graph, built.input
         options = dict(attn_scale=1 / math.sqrt(case["d"]))
         if case["mask"] == "causal":
             options["use_causal_mask"] = True
@@ -188,14 +159,14 @@ class Peers:
             known = dict(o=input(o), dO=input(torch.randn_like(o)), stats=input(statistics))
             gradients = graph.sdpa_backward(q=input(q), k=input(k), v=input(v), **known, **options)
             for tensor, value in zip(gradients, (q, k, v)):
-                output(tensor, torch.empty_like(value))
+                built.output(tensor, torch.empty_like(value), case["data_type"])
         else:
             has_statistics = case["kind"] != "decode"
             result, kept = graph.sdpa(q=input(q), k=input(k), v=input(v), generate_stats=has_statistics, **options)
-            output(result, torch.empty_like(o))
+            built.output(result, torch.empty_like(o), case["data_type"])
             if has_statistics:
-                output(kept, statistics, real)
-        sweep.time_plans(cudnn, self.handle, graph, pack, self.plans, self.time, record)
+                built.output(kept, statistics, "FLOAT")
+        built.time(record)
 
 
 def measure_peers(args):

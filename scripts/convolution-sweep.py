@@ -21,7 +21,6 @@ CHANNELS = [8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 128, 144, 160, 192, 
 ODD_CHANNELS = [3, 4, 12, 20, 33, 36]
 PIXELS = [7, 8, 9, 12, 14, 16, 19, 20, 24, 28, 32, 35, 40, 48, 56, 64, 75, 80, 96, 112]
 IMAGES = [1, 2, 3, 4, 8, 12, 16, 24, 32, 48, 64, 128, 256]
-TYPES = {"HALF": "float16", "BFLOAT16": "bfloat16", "FLOAT": "float32"}
 MOST_ELEMENTS = 1 << 26
 FLOPS = (1e8, 3e11)
 
@@ -120,44 +119,25 @@ def write_graphs(args):
     sweep.write_cases(args.folder, [draw(generator, number) for number in range(args.count)], graph)
 
 
-class Peers:
+class Peers(sweep.Peers):
     """cuDNN and eager PyTorch on one case."""
 
-    def __init__(self, plans, repetitions):
-        import cudnn
-        import torch
-        from triton.testing import do_bench
-
-        self.cudnn, self.torch, self.plans = cudnn, torch, plans
-        self.handle = cudnn.create_handle()
-        self.time = lambda run: do_bench(run, warmup=10, rep=repetitions, return_mode="median")
-
     def operands(self, case):
-        torch = self.torch
-        dtype = getattr(torch, TYPES[case["data_type"]])
+        torch, dtype = self.torch, self.dtype(case["data_type"])
 
         def random_tensor(dim, scale=1.0):
             values = (torch.randn(dim, device="cuda") * scale).to(dtype)
             return torch.empty_strided(dim, strides(dim), device="cuda", dtype=dtype).copy_(values)
 
-        return {name: random_tensor(case[name], 0.1 if name == "w" else 1.0) for name in "xwy"}, random_tensor
-
-    def measure(self, case):
-        record = dict(case=case["case"], flops=case["flops"])
-        tensors, random_tensor = self.operands(case)
+        tensors = {name: random_tensor(case[name], 0.1 if name == "w" else 1.0) for name in "xwy"}
         bias = random_tensor([1, case["y"][1], 1, 1]) if case["epilogue"] else None
         residual = random_tensor(case["y"]) if case["epilogue"] == "bias_add_relu" else None
-        try:
-            record["torch_ms"] = self.time(self.eager(case, tensors, bias, residual))
-        except Exception as error:
-            record["torch_error"] = str(error)[:200]
-        try:
-            self.library(case, tensors, bias, residual, record)
-        except Exception as error:
-            record["verdict"] = str(error)[:200]
-        return record
+        return tensors, bias, residual
 
-    def eager(self, case, tensors, bias, residual):
+    def eager(self, case, operands, record):
+        record["torch_ms"] = self.time(self.function(case, *operands))
+
+    def function(self, case, tensors, bias, residual):
         torch, (x, w, y) = self.torch, [tensors[name] for name in "xwy"]
         padding, stride, dilation, groups = case["padding"], [case["stride"]] * 2, [case["dilation"]] * 2, case["groups"]
         if case["kind"] == "fprop":
@@ -169,17 +149,10 @@ class Peers:
         backward = torch.ops.aten.convolution_backward
         return lambda: backward(y, x, w, None, stride, padding, dilation, False, [0, 0], groups, wanted)
 
-    def library(self, case, tensors, bias, residual, record):
-        cudnn, torch = self.cudnn, self.torch
-        data_type, real = getattr(cudnn.data_type, case["data_type"]), cudnn.data_type.FLOAT
-        graph = cudnn.pygraph(io_data_type=data_type, intermediate_data_type=real, compute_data_type=real, handle=self.handle)
-        pack = {}
-
-        def input(value):
-            tensor = graph.tensor_like(value)
-            pack[tensor] = value
-            return tensor
-
+    def library(self, case, operands, record):
+        tensors, bias, residual = operands
+        built = sweep.Built(self, case["data_type"])
+        graph, input = built.graph, built.input
         parameters = dict(padding=case["padding"], stride=[case["stride"]] * 2, dilation=[case["dilation"]] * 2)
         if case["kind"] == "fprop":
             result, name = graph.conv_fprop(image=input(tensors["x"]), weight=input(tensors["w"]), **parameters), "y"
@@ -191,10 +164,8 @@ class Peers:
             result, name = graph.conv_dgrad(loss=input(tensors["y"]), filter=input(tensors["w"]), **parameters), "x"
         else:
             result, name = graph.conv_wgrad(image=input(tensors["x"]), loss=input(tensors["y"]), **parameters), "w"
-        target = torch.empty_like(tensors[name])
-        result.set_output(True).set_data_type(data_type).set_dim(list(target.shape)).set_stride(strides(list(target.shape)))
-        pack[result] = target
-        sweep.time_plans(cudnn, self.handle, graph, pack, self.plans, self.time, record)
+        built.output(result, self.torch.empty_like(tensors[name]), case["data_type"])
+        built.time(record)
 
 
 def measure_peers(args):

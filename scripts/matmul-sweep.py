@@ -24,7 +24,7 @@ SIZES += [4608, 5120, 5632, 6144, 7168, 8192, 9216, 10240, 11008, 11264, 12288, 
 ODD_SIZES = [40, 72, 100, 136, 200, 264, 328, 500, 1000, 1048, 2008, 3000, 4088, 50257, 51200]
 BATCHES = [2, 3, 4, 8, 12, 16, 32, 64, 96, 128]
 SMALL = [16, 32, 48, 64, 80, 96, 128, 160, 192, 256, 384, 512]
-TYPES = {"HALF": "float16", "BFLOAT16": "bfloat16", "FLOAT": "float32", "FP8_E4M3": "float8_e4m3fn"}
+TYPES = ["HALF", "BFLOAT16", "FLOAT", "FP8_E4M3"]
 EPILOGUES = ["", "", "", "bias", "bias", "bias_relu", "bias_gelu", "add", "bias_add"]
 FLOPS = (2e7, 2e12)
 MOST_ELEMENTS = 1 << 28
@@ -42,7 +42,8 @@ def draw(generator, number):
         else:
             batch, m, n, k = 1, pick(FEW_ROWS if kind == "decode" else ROWS), size(), size()
         data_type = pick(["HALF"] * 4 + ["BFLOAT16"] * 6 + ["FP8_E4M3"] * 2 + ["FLOAT"])
-        is_fp8 = data_type == "FP8_E4M3"
+        is_fp8 = data_type == "FP8_E4M3" and kind != "batch"
+        data_type = data_type if is_fp8 or data_type != "FP8_E4M3" else "BFLOAT16"
         epilogue = "" if is_fp8 else pick(EPILOGUES)
         turned = dict(a=not is_fp8 and chance(0.1), b=is_fp8 or chance(0.6))
         gaps = {name: pick([8, 16, 64]) if not is_fp8 and chance(0.1) else 0 for name in "abc"}
@@ -85,6 +86,11 @@ def steps_of(case):
     return [modes[name] for name in case["epilogue"].split("_") if name]
 
 
+def fuses_bias(case):
+    """Whether PyTorch has one call for the product and its bias."""
+    return case["epilogue"].startswith("bias") and case["batch"] == 1
+
+
 def graph(case):
     """The case as a graph file of the cuDNN frontend."""
     tensors, nodes, shapes = [], [], tensors_of(case)
@@ -117,87 +123,60 @@ def write_graphs(args):
     sweep.write_cases(args.folder, [draw(generator, number) for number in range(args.count)], graph)
 
 
-class Peers:
+class Peers(sweep.Peers):
     """cuDNN and eager PyTorch on one case."""
 
     def __init__(self, plans, repetitions):
-        import cudnn
-        import torch
-        from triton.testing import do_bench
+        super().__init__(plans, repetitions)
+        self.torch.backends.cuda.matmul.allow_tf32 = True
 
-        torch.backends.cuda.matmul.allow_tf32 = True
-        self.cudnn, self.torch, self.plans = cudnn, torch, plans
-        self.handle = cudnn.create_handle()
-        self.time = lambda run: do_bench(run, warmup=10, rep=repetitions, return_mode="median")
-
-    def measure(self, case):
-        record = dict(case=case["case"], flops=case["flops"])
-        values = self.values(case)
-        for key, measured in (("torch_error", self.eager), ("verdict", self.library)):
-            try:
-                measured(case, values, record)
-            except Exception as error:
-                record[key] = str(error)[:200]
-        return record
-
-    def values(self, case):
+    def operands(self, case):
         torch = self.torch
 
         def value(name):
             dim, stride = tensors_of(case)[name]
-            dtype = getattr(torch, TYPES[output_type(case) if name == "C" else case["data_type"]])
-            memory = torch.randn(dim[0] * stride[0] if name != "bias" else dim[2], device="cuda") * (0.1 if name == "B" else 1.0)
+            dtype = self.dtype(output_type(case) if name == "C" else case["data_type"])
+            memory = torch.randn(dim[0] * stride[0], device="cuda") * (0.1 if name == "B" else 1.0)
             return memory.to(dtype).as_strided(dim, stride)
 
         steps = [beside for _, beside in steps_of(case) if beside]
         return {name: value(name) for name in ["A", "B", "C", *steps]}
 
-    def eager(self, case, values, record):
-        torch, (a, b) = self.torch, (values["A"], values["B"])
-        if case["batch"] == 1:
-            a, b = a[0], b[0]
-        if case["data_type"] == "FP8_E4M3":
-            if case["batch"] > 1:
-                return
-            one = torch.ones((), device="cuda")
-            product = lambda: torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
-        elif case["epilogue"].startswith("bias") and case["batch"] == 1:
-            bias = values["bias"][0, 0]
-            product = lambda: torch.addmm(bias, a, b)
-        else:
-            product = lambda: torch.matmul(a, b)
-        is_added = case["epilogue"].startswith("bias") and case["batch"] == 1
-        steps = steps_of(case)[1 if is_added else 0 :]
-        functions = dict(RELU_FWD=torch.relu, GELU_APPROX_TANH_FWD=lambda x: torch.nn.functional.gelu(x, approximate="tanh"))
+    def eager(self, case, operands, record):
+        product, steps = self.product(case, operands), steps_of(case)
+        if fuses_bias(case):
+            steps = steps[1:]
+        functions = dict(RELU_FWD=self.torch.relu, GELU_APPROX_TANH_FWD=lambda x: self.torch.nn.functional.gelu(x, approximate="tanh"))
 
         def run():
             result = product()
             for mode, beside in steps:
-                result = functions[mode](result) if beside is None else result + values[beside]
+                result = functions[mode](result) if beside is None else result + operands[beside]
             return result
 
         record["torch_ms"] = self.time(run)
 
-    def library(self, case, values, record):
-        cudnn, real = self.cudnn, self.cudnn.data_type.FLOAT
-        data_type = lambda name: getattr(cudnn.data_type, name)
-        types = dict(io_data_type=data_type(case["data_type"]), intermediate_data_type=real, compute_data_type=real)
-        graph, pack = cudnn.pygraph(handle=self.handle, **types), {}
+    def product(self, case, operands):
+        torch, (a, b) = self.torch, (operands["A"], operands["B"])
+        if case["batch"] == 1:
+            a, b = a[0], b[0]
+        if case["data_type"] == "FP8_E4M3":
+            one = torch.ones((), device="cuda")
+            return lambda: torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+        if fuses_bias(case):
+            bias = operands["bias"][0, 0]
+            return lambda: torch.addmm(bias, a, b)
+        return lambda: torch.matmul(a, b)
 
-        def input(name):
-            value = values[name]
-            tensor = graph.tensor(name=name, dim=list(value.shape), stride=list(value.stride()), data_type=data_type(case["data_type"]))
-            pack[tensor] = value
-            return tensor
-
+    def library(self, case, operands, record):
+        built = sweep.Built(self, case["data_type"])
+        graph, input = built.graph, built.input
         functions = dict(RELU_FWD=graph.relu, GELU_APPROX_TANH_FWD=graph.gelu_approx_tanh)
-        result = graph.matmul(A=input("A"), B=input("B"))
+        result = graph.matmul(A=input(operands["A"]), B=input(operands["B"]))
         for mode, beside in steps_of(case):
-            result = functions[mode](input=result) if beside is None else graph.add(a=result, b=input(beside))
-        target = values["C"]
-        result.set_output(True).set_data_type(data_type(output_type(case))).set_dim(list(target.shape)).set_stride(list(target.stride()))
-        pack[result] = target
-        sweep.time_plans(cudnn, self.handle, graph, pack, self.plans, self.time, record)
+            result = functions[mode](input=result) if beside is None else graph.add(a=result, b=input(operands[beside]))
+        built.output(result, operands["C"], output_type(case))
+        built.time(record)
 
 
 def measure_peers(args):

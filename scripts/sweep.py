@@ -1,9 +1,12 @@
-"""What the sweeps beside cuDNN and PyTorch share: files of cases, timing of cuDNN's plans, the table of ratios."""
+"""What the sweeps beside cuDNN and PyTorch share: files of cases, graphs of the frontend, timing of their plans, the table of ratios."""
 
 import json
 import math
 import os
 import sys
+
+# Names of types, as graph files and the frontend have them, and as PyTorch does.
+TYPES = {"HALF": "float16", "BFLOAT16": "bfloat16", "FLOAT": "float32", "FP8_E4M3": "float8_e4m3fn", "INT32": "int32"}
 
 
 def write_cases(folder, cases, graph):
@@ -42,6 +45,60 @@ def time_plans(cudnn, handle, graph, pack, plans, time, record):
             record["best_ms"] = min(record["best_ms"], time(run))
         except Exception:
             continue
+
+
+class Peers:
+    """cuDNN and PyTorch on one case; a sweep says what `operands` a case has, and measures them by `eager` and by `library` into a record."""
+
+    def __init__(self, plans, repetitions):
+        import cudnn
+        import torch
+        from triton.testing import do_bench
+
+        self.cudnn, self.torch, self.plans = cudnn, torch, plans
+        self.handle = cudnn.create_handle()
+        self.time = lambda run: do_bench(run, warmup=10, rep=repetitions, return_mode="median")
+
+    def measure(self, case):
+        record = dict(case=case["case"], flops=case["flops"])
+        operands = self.operands(case)
+        for key, measured in (("torch_error", self.eager), ("verdict", self.library)):
+            try:
+                measured(case, operands, record)
+            except Exception as error:
+                record[key] = str(error)[:200]
+        return record
+
+    def dtype(self, data_type):
+        return getattr(self.torch, TYPES[data_type])
+
+
+class Built:
+    """A graph of the frontend, with what is bound to it."""
+
+    def __init__(self, peers, data_type):
+        self.peers, self.pack = peers, {}
+        real = peers.cudnn.data_type.FLOAT
+        types = dict(io_data_type=self.type(data_type), intermediate_data_type=real, compute_data_type=real)
+        self.graph = peers.cudnn.pygraph(handle=peers.handle, **types)
+
+    def type(self, name):
+        return getattr(self.peers.cudnn.data_type, name)
+
+    def input(self, value):
+        dtype = str(value.dtype).removeprefix("torch.")
+        name = next(name for name, known in TYPES.items() if known == dtype)
+        tensor = self.graph.tensor(dim=list(value.shape), stride=list(value.stride()), data_type=self.type(name))
+        self.pack[tensor] = value
+        return tensor
+
+    def output(self, tensor, value, data_type):
+        tensor.set_output(True).set_data_type(self.type(data_type)).set_dim(list(value.shape)).set_stride(list(value.stride()))
+        self.pack[tensor] = value
+
+    def time(self, record):
+        peers = self.peers
+        time_plans(peers.cudnn, peers.handle, self.graph, self.pack, peers.plans, peers.time, record)
 
 
 def measure(folder, out, measured):

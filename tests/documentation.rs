@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fusewright::engine::Knob;
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -195,4 +197,14 @@ fn every_variable_is_explained() {
         .filter(|variable| !rows.iter().any(|row| row.contains(&format!("`{variable}`"))))
         .collect();
     assert!(missing.is_empty(), "no table of variables has {missing:?}");
+}
+
+/// Programs set knobs by the numbers of cuDNN's types.
+#[test]
+fn every_knob_has_its_number_in_the_description_of_the_abi() {
+    let text = read(&root().join("docs/cudnn-abi.md"));
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| `")).collect();
+    let is_there = |knob: &Knob| rows.iter().any(|row| row.contains(&format!("`{}`", knob.name())));
+    let missing: Vec<&str> = Knob::ALL.iter().filter(|knob| !is_there(knob)).map(|knob| knob.name()).collect();
+    assert!(missing.is_empty(), "docs/cudnn-abi.md has no row for {missing:?}");
 }

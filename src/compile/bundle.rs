@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 
 use super::folder::read_private_file;
+use super::kernels::{KernelText, Kernels};
 use super::sealed::{self, Sealed};
 use super::{Cubin, Request};
 use crate::device::{ComputeCapability, Device};
@@ -16,16 +17,13 @@ use crate::graph::GraphKey;
 /// Larger files are not read.
 const LARGEST: u64 = 4 << 30;
 
-/// What a binary is found by: chip, and hash of the CUDA text.
-type Kernel = (String, String);
-
 /// Binaries of many graphs, for several chips, in one file: they are found before every other cache, without NVRTC, and with each the engine
 /// config that it is of, which runs on devices of its kind whatever their models or tuning say. `fusewright compile --bundle` writes one.
 ///
 /// A bundle holds for the version that wrote it, whose texts it has the binaries of.
 #[derive(Debug, Default)]
 pub struct Bundle {
-    kernels: BTreeMap<Kernel, Arc<Cubin>>,
+    kernels: Kernels,
     configs: BTreeMap<Asked, String>,
 }
 
@@ -55,13 +53,6 @@ struct BundleText {
     kernels: Vec<KernelText>,
 }
 
-#[derive(Serialize, Deserialize)]
-struct KernelText {
-    target: String,
-    source: String,
-    cubin: Cubin,
-}
-
 impl Sealed for BundleText {
     const KIND: &'static str = "fusewright bundle";
 }
@@ -75,7 +66,7 @@ impl Bundle {
     /// Adds the binary of a request, which was made for a device. A graph has one config for each kind of device: the last that was added.
     pub fn put(&mut self, request: &Request<'_>, device: &Device, cubin: Arc<Cubin>) {
         self.configs.insert(Asked::of(request.graph, device), request.config.to_owned());
-        self.kernels.insert(kernel(request.source, request.capability), cubin);
+        self.kernels.keep(request.source, request.capability, cubin);
     }
 
     /// How many binaries it holds.
@@ -85,12 +76,12 @@ impl Bundle {
 
     /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
-        self.kernels.is_empty()
+        self.len() == 0
     }
 
     /// The binary of a CUDA text for a chip.
     pub fn get(&self, source: &str, capability: ComputeCapability) -> Option<&Arc<Cubin>> {
-        self.kernels.get(&kernel(source, capability))
+        self.kernels.get(source, capability)
     }
 
     /// The engine config, as it prints, of the binary for a graph on devices of a kind.
@@ -100,14 +91,9 @@ impl Bundle {
 
     /// All of it as a text with a checksum.
     pub fn to_json(&self) -> String {
-        let kernel = |((target, source), cubin): (&Kernel, &Arc<Cubin>)| KernelText {
-            target: target.clone(),
-            source: source.clone(),
-            cubin: Cubin::clone(cubin),
-        };
         sealed::seal(&BundleText {
             configs: self.configs.iter().map(|(asked, config)| (asked.clone(), config.clone())).collect(),
-            kernels: self.kernels.iter().map(kernel).collect(),
+            kernels: self.kernels.to_texts(),
         })
     }
 
@@ -124,11 +110,7 @@ impl Bundle {
 
     fn opened(text: &str) -> Result<Self, String> {
         let content: BundleText = sealed::open(text).map_err(sealed::Unread::why)?;
-        let kernel = |text: KernelText| ((text.target, text.source), Arc::new(text.cubin));
-        Ok(Self {
-            kernels: content.kernels.into_iter().map(kernel).collect(),
-            configs: content.configs.into_iter().collect(),
-        })
+        Ok(Self { kernels: Kernels::of_texts(content.kernels), configs: content.configs.into_iter().collect() })
     }
 
     /// Reads a file that belongs to its user or root, and that nobody else may write.
@@ -163,10 +145,6 @@ impl Bundle {
             std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty()).filter_map(read).collect()
         })
     }
-}
-
-fn kernel(source: &str, capability: ComputeCapability) -> Kernel {
-    (capability.target(), sealed::hash(source))
 }
 
 #[cfg(test)]

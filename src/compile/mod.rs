@@ -48,6 +48,7 @@ mod cache;
 mod compiler;
 mod cubin;
 mod folder;
+pub(crate) mod kernels;
 mod key;
 mod library;
 mod log;

@@ -45,8 +45,8 @@ partial1[place] = delta${ factors }$ * ${ scale }$;
 <%- if delta_region %>
 ${ delta_region }$[place] = delta${ factors }$;
 <%- endif %>
-<%- if share_region %>
-${ share_region }$[place] = fw_fast_exp2((${ sink }$ - statistic) * ${ log2e }$) * (delta${ factors }$);
+<%- if sink_region %>
+${ sink_region }$[place] = fw_fast_exp2((${ sink }$ - statistic) * ${ log2e }$) * (delta${ factors }$);
 <%- endif %>
 }
 }

@@ -47,7 +47,7 @@ pub(in crate::codegen) struct RowsText {
     factors: String,
     /// The region that has Δ alone, and the one that has the sink's part of it, where there are such.
     delta_region: Option<String>,
-    share_region: Option<String>,
+    sink_region: Option<String>,
     /// The sink of the head.
     sink: Option<String>,
     may_be_empty: bool,
@@ -76,7 +76,7 @@ pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: 
     }
     let pointer = |id: TensorId| names::pointer(graph, id);
     let [batches, heads, queries] = kernel.extents;
-    let [delta_region, share_region] = kernel.further_regions().map(|place| Some(format!("partial{}", place?)));
+    let [delta_region, sink_region] = kernel.further_regions().map(|place| Some(format!("partial{}", place?)));
     RowsText {
         threads: AttentionRowsKernel::THREADS,
         lanes: kernel.lanes(),
@@ -101,7 +101,7 @@ pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: 
         scale: factors_text(graph, used, kernel.scale.into_iter().chain(kernel.factors_of_left.iter().copied())),
         factors: kernel.factors.iter().map(|&id| format!(" * {}", number(graph, used, id))).collect(),
         delta_region,
-        share_region,
+        sink_region,
         sink: kernel.sink.map(|id| format!("{}[h * {}ull]", pointer(id), graph.tensor(id).stride[1])),
         may_be_empty: kernel.may_be_empty,
         sequences: offset_lines(graph, [kernel.output, kernel.gradient, kernel.stats].into_iter()),

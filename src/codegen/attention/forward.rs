@@ -303,7 +303,7 @@ impl Forward<'_, '_> {
             true => format!("first_row + 63 < rows ? keys_of(first_row) / {keys} : 0"),
             false => format!("keys_of(first_row) / {keys}"),
         };
-        let (of_tile, softmax) = (rows.of_tile(), rows.softmax()?);
+        let (of_tile, softmax) = rows.softmax()?;
         let (stores, output) = (rows.rows()?, rows.output(true)?);
         let (pairs, pair_reads) = rows.pairs();
         let (scale, largest, seen) = (rows.scale(), rows.knows_largest(), rows.sees_largest());

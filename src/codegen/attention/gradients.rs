@@ -119,44 +119,10 @@ impl GradientRows<'_, '_> {
 
     /// The lines that say which tile of own rows of which head a unit is, and which steps it has.
     pub(super) fn unit(&self) -> String {
-        let (problem, heads) = (self.problem, self.problem.launched());
-        let (tiles, rows) = (problem.row_tiles(self.rows), self.rows);
-        let (of_head, unit) = if problem.pairs { ((tiles + 1) / 2, "unit / 2") } else { (tiles, "unit") };
-        let mut lines = Vec::new();
-        let section = problem.section;
-        let first = if problem.of_launch.is_some() { "first_head + " } else { "" };
-        // of causal tiles the longest come first: the first keys, and the last queries
-        let tile = |tile: &str| match self.is_causal() && !problem.of_keys {
-            _ if problem.pairs => format!("unit % 2 ? {} - {tile} : {tile}", tiles - 1),
-            true => format!("{} - {tile}", tiles - 1),
-            false => tile.to_owned(),
-        };
-        if section < heads {
-            lines.push(
-                "// heads that are in L2 together come before others, of these all with the same rows".to_owned(),
-            );
-            lines.push(format!(
-                "const unsigned section = {unit} / {0}u * {section}u, rest = {unit} % {0}u;",
-                section * of_head
-            ));
-            lines.push(format!("const unsigned of_section = min({section}u, {heads}u - section);"));
-            lines.push(format!("const unsigned head = {first}section + rest % of_section;"));
-            lines.push(format!("const int m0 = ({}) * {rows};", tile("int(rest / of_section)")));
-        } else {
-            lines.push(format!("const unsigned head = {first}{unit} % {heads}u;"));
-            lines.push(format!("const int m0 = ({}) * {rows};", tile(&format!("int({unit} / {heads}u)"))));
-        }
-        if problem.pairs && tiles % 2 != 0 {
-            lines.push(format!(
-                "if (unit % 2 && m0 == {}) continue;  // the one in the middle",
-                tiles / 2 * i64::from(rows)
-            ));
-        }
-        let all = problem.row_heads();
-        if all % heads != 0 {
-            lines.push(format!("if (head >= {all}u) continue;  // the last launch has fewer"));
-        }
-        let of_batch = all / problem.extents.batches;
+        let (problem, rows) = (self.problem, self.rows);
+        let of_batch = problem.row_heads() / problem.extents.batches;
+        let mut lines = self.place();
+        lines.extend(self.passed_over());
         lines.push(format!("const unsigned b = head / {of_batch}u, h = head % {of_batch}u;"));
         lines.extend(length_lines(self.graph, &problem.band, &problem.extents));
         let [own, other] = if problem.of_keys { ["keys", "queries"] } else { ["queries", "keys"] };
@@ -169,6 +135,44 @@ impl GradientRows<'_, '_> {
         lines.push(format!("const int end = last_row < m0 ? 0 : {};", self.end_of_steps("last_row")));
         lines.push(format!("const int begin = min({}, end);", self.first_step("m0")));
         lines.join("\n")
+    }
+
+    /// The lines that say which tile of which head a unit is.
+    fn place(&self) -> Vec<String> {
+        let (problem, rows, heads) = (self.problem, self.rows, self.problem.launched());
+        let (tiles, section) = (problem.row_tiles(rows), problem.section);
+        let (of_head, unit) = if problem.pairs { ((tiles + 1) / 2, "unit / 2") } else { (tiles, "unit") };
+        let first = if problem.of_launch.is_some() { "first_head + " } else { "" };
+        // of causal tiles the longest come first: the first keys, and the last queries
+        let tile = |tile: &str| match self.is_causal() && !problem.of_keys {
+            _ if problem.pairs => format!("unit % 2 ? {} - {tile} : {tile}", tiles - 1),
+            true => format!("{} - {tile}", tiles - 1),
+            false => tile.to_owned(),
+        };
+        if section >= heads {
+            return vec![
+                format!("const unsigned head = {first}{unit} % {heads}u;"),
+                format!("const int m0 = ({}) * {rows};", tile(&format!("int({unit} / {heads}u)"))),
+            ];
+        }
+        vec![
+            "// heads that are in L2 together come before others, of these all with the same rows".to_owned(),
+            format!("const unsigned section = {unit} / {0}u * {section}u, rest = {unit} % {0}u;", section * of_head),
+            format!("const unsigned of_section = min({section}u, {heads}u - section);"),
+            format!("const unsigned head = {first}section + rest % of_section;"),
+            format!("const int m0 = ({}) * {rows};", tile("int(rest / of_section)")),
+        ]
+    }
+
+    /// The lines that pass over units that are no tile.
+    fn passed_over(&self) -> impl Iterator<Item = String> {
+        let (problem, rows, all) = (self.problem, i64::from(self.rows), self.problem.row_heads());
+        let tiles = problem.row_tiles(self.rows);
+        let middle = (problem.pairs && tiles % 2 != 0)
+            .then(|| format!("if (unit % 2 && m0 == {}) continue;  // the one in the middle", tiles / 2 * rows));
+        let beyond = (all % problem.launched() != 0)
+            .then(|| format!("if (head >= {all}u) continue;  // the last launch has fewer"));
+        middle.into_iter().chain(beyond)
     }
 
     /// Whether a band between two edges keeps something of a row, where it may not.

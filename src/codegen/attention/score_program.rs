@@ -14,7 +14,7 @@ use super::scores::ScoreRows;
 use crate::codegen::expression::Speller;
 use crate::codegen::sections::Used;
 use crate::graph::{DataType, FinalizedGraph, PointwiseMode, TensorId};
-use crate::kernel::{Register, ScoreCap, StageProgram, Step, Value};
+use crate::kernel::{Register, ScoreCap, ScoreProgram, StageProgram, Step, Value};
 
 /// Lines of a program.
 #[derive(Default)]
@@ -32,65 +32,56 @@ const EXACT: i64 = 1 << 24;
 
 impl ScoreRows<'_, '_> {
     /// The lines that evaluate a program. What is read for rows and columns beyond the last is the last's.
-    pub(super) fn program_lines(&mut self, program: &StageProgram, result: TensorId) -> ProgramLines {
-        let (graph, paired) = (self.graph, &self.problem.paired);
-        let cap = ScoreCap::of(graph, program, result);
+    pub(super) fn program_lines(&mut self, scores: &ScoreProgram) -> ProgramLines {
+        let (graph, ScoreProgram { program, result, .. }) = (self.graph, scores);
         let invariants = program.same_for_heads(graph, self.problem.extents.packed > 1);
         let distances = self.distances(program);
-        let mut lines = ProgramLines::default();
-        if let Some(cap) = &cap {
-            self.used.add("fw_cap_scores");
-            lines.of_step.push(cap_line(graph, self.used, cap));
-        }
-        if !distances.is_empty() {
-            lines.of_step.push(self.distance_line());
-        }
-        let offsets: Vec<(TensorId, String)> = program.loads().map(|id| (id, self.score_offset(id))).collect();
-        let coordinates = self.coordinates();
-        let is_inside = |id: &TensorId| cap.as_ref().is_some_and(|cap| cap.inside.contains(id));
-        let mut speller = Speller::new(graph, self.used, program, [result].into_iter());
+        let of_step = self.lines_of_step(scores.cap.as_ref(), !distances.is_empty());
+        let (mut of_tile, mut each) = (Vec::new(), Vec::new());
+        let places: BTreeMap<TensorId, String> = program.loads().map(|id| (id, self.score_offset(id))).collect();
+        let (coordinates, paired) = (self.coordinates(), &self.problem.paired);
+        let mut speller = Speller::new(graph, self.used, program, [*result].into_iter());
         distances.iter().for_each(|(&id, text)| speller.spell_in_float(id, text));
-        for step in program.steps.iter().filter(|step| !is_inside(&step.tensor)) {
-            let of_tile = invariants.contains(&step.tensor);
-            let line = if step.value == Value::Load {
-                let tensor = graph.tensor(step.tensor);
-                let offset = offsets.iter().find(|known| known.0 == step.tensor).map_or("0", |known| &known.1);
-                let text = match tensor.is_pass_by_value {
-                    true => graph.canonical_name(step.tensor),
-                    false if paired.contains(&step.tensor) => {
-                        format!("fw_value(pairs_{}[i / 2].at[i & 1])", graph.canonical_name(step.tensor))
-                    }
-                    false => speller.element(step.tensor, offset),
-                };
-                if speller.value(step.tensor) == text {
-                    continue;
+        for step in program.steps.iter().filter(|step| !scores.is_inside_cap(step.tensor)) {
+            let line = match places.get(&step.tensor).filter(|_| step.value == Value::Load) {
+                Some(place) => load_line(&mut speller, paired, (step.tensor, place)),
+                None if scores.is_capped(step.tensor) => {
+                    Some(speller.define_result(step.tensor, Register::Float, "x[i]".to_owned()))
                 }
-                speller.define_load(step.tensor, &text)
-            } else if cap.as_ref().is_some_and(|cap| cap.result == step.tensor) {
-                speller.define_result(step.tensor, Register::Float, "x[i]".to_owned())
-            } else {
-                let coordinate = step.generated_axis().map(|axis| coordinates[axis].clone());
-                speller.define(step, (Register::Float, "x[i]"), coordinate.as_deref())
+                None => {
+                    let coordinate = step.generated_axis().map(|axis| coordinates[axis].clone());
+                    Some(speller.define(step, (Register::Float, "x[i]"), coordinate.as_deref()))
+                }
             };
-            if of_tile { lines.of_tile.push(line) } else { lines.each.push(line) }
+            if invariants.contains(&step.tensor) { of_tile.extend(line) } else { each.extend(line) }
         }
-        match cap.is_some_and(|cap| cap.result == result) {
-            true => lines.each.clear(),
-            false => lines.each.push(format!("x[i] = {};", speller.unrounded(result))),
+        match scores.is_capped(*result) {
+            true => each.clear(),
+            false => each.push(format!("x[i] = {};", speller.unrounded(*result))),
         }
-        if program
-            .steps
-            .iter()
-            .any(|step| step.value != Value::Load && graph.tensor(step.tensor).data_type == DataType::Half)
-        {
-            // ptxas waits for products amid others where it rounds an accumulator itself to FP16 (C7514): this is x[i], to the bit
-            lines.each.insert(0, "x[i] = __fadd_rn(x[i], -0.0f);".to_owned());
+        ProgramLines { of_tile, of_step, each: self.with_place(program, each) }
+    }
+
+    /// The lines of a step: a cap of all its scores, distances that they lie at.
+    fn lines_of_step(&mut self, cap: Option<&ScoreCap>, has_distances: bool) -> Vec<String> {
+        let cap = cap.map(|cap| {
+            self.used.add("fw_cap_scores");
+            cap_line(self.graph, self.used, cap)
+        });
+        cap.into_iter().chain(has_distances.then(|| self.distance_line())).collect()
+    }
+
+    /// The lines of a score behind those that say where it lies.
+    fn with_place(&self, program: &StageProgram, each: Vec<String>) -> Vec<String> {
+        let is_half =
+            |step: &Step| step.value != Value::Load && self.graph.tensor(step.tensor).data_type == DataType::Half;
+        // ptxas waits for products amid others where it rounds an accumulator itself to FP16 (C7514): this is x[i], to the bit
+        let apart = program.steps.iter().any(is_half).then(|| "x[i] = __fadd_rn(x[i], -0.0f);".to_owned());
+        if each.is_empty() && apart.is_none() {
+            return each;
         }
-        if !lines.each.is_empty() {
-            let place = [self.score_row("i >> 1 & 1"), self.score_column("8 * (i >> 2) + (i & 1)", 1)];
-            lines.each.splice(0..0, place);
-        }
-        lines
+        let place = [self.score_row("i >> 1 & 1"), self.score_column("8 * (i >> 2) + (i & 1)", 1)];
+        place.into_iter().chain(apart).chain(each).collect()
     }
 
     /// Differences of a score's column and its row, or the other way round, with what they are in `float`.
@@ -125,6 +116,17 @@ impl ScoreRows<'_, '_> {
         let column = format!("block * {} + 2 * int(quad)", self.keys);
         format!("const float distance[2] = {{float({column} - ({first})), float({column} - ({second}))}};")
     }
+}
+
+/// The line that reads an operand of a score, at an offset or where its pair was put; none where it has that name already.
+fn load_line(speller: &mut Speller<'_>, paired: &[TensorId], (id, offset): (TensorId, &str)) -> Option<String> {
+    let name = speller.graph.canonical_name(id);
+    let text = match speller.graph.tensor(id).is_pass_by_value {
+        true => name,
+        false if paired.contains(&id) => format!("fw_value(pairs_{name}[i / 2].at[i & 1])"),
+        false => speller.element(id, offset),
+    };
+    (speller.value(id) != text).then(|| speller.define_load(id, &text))
 }
 
 /// The line that caps the scores of a step.

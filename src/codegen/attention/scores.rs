@@ -295,18 +295,13 @@ impl ScoreRows<'_, '_> {
     /// What the graph does with scores.
     fn program(&mut self) -> ProgramLines {
         match &self.problem.scores {
-            Scores::Program { program, result } => self.program_lines(program, *result),
+            Scores::Program(scores) => self.program_lines(scores),
             Scores::Scaled(_) => ProgramLines::default(),
         }
     }
 
-    /// The lines before the steps of a tile that say what is the same for all its scores.
-    pub(super) fn of_tile(&mut self) -> Vec<String> {
-        self.program().of_tile
-    }
-
-    /// From the scores `x` of a step to its probabilities.
-    pub(super) fn softmax(&mut self) -> Result<String, Error> {
+    /// The lines before the steps of a tile that say what is the same for all its scores, and from the scores `x` of a step to its probabilities.
+    pub(super) fn softmax(&mut self) -> Result<(Vec<String>, String), Error> {
         let problem = self.problem;
         match self.knows_largest() {
             true => ["fw_row_maxima_nan", "fw_quad_largest_nan"].into_iter().for_each(|section| self.used.add(section)),
@@ -331,7 +326,7 @@ impl ScoreRows<'_, '_> {
             seen: self.sees_largest(),
             exponentials: !self.is_fp8(),
         };
-        template::render(template!("attention/softmax.cuh"), &record)
+        Ok((program.of_tile, template::render(template!("attention/softmax.cuh"), &record)?))
     }
 
     /// Row of a score, of the first or the second of a lane's, as `of_lane` tells.

@@ -85,6 +85,7 @@ pub(in crate::codegen) fn forward(
     let mut rows = ScoreRows { graph, used, problem, queries: tile.queries(), keys: tile.keys };
     let [scores, values] = [rows.scores(), rows.values()];
     let (pairs, pair_reads) = rows.pairs();
+    let (of_tile, softmax) = rows.softmax()?;
     let keys = tile.keys;
     let operands = kernel.operands.map(|rows| rows.tensor);
     let stored: Vec<_> = problem.stored().collect();
@@ -117,8 +118,8 @@ pub(in crate::codegen) fn forward(
         scores,
         values,
         words: scores * problem.operand.bytes() / 4,
-        of_tile: rows.of_tile(),
-        softmax: rows.softmax()?,
+        of_tile,
+        softmax,
         pairs,
         pair_reads,
         dropout: problem.dropout.map(|dropout| rows.dropout_state(dropout)).transpose()?,

@@ -2,9 +2,10 @@
 //! multiply again.
 
 use super::dropout::ForwardDropout;
+use super::score_program::ScoreProgram;
 use super::value_scaling::ValueScaling;
 use crate::graph::{DataType, FinalizedGraph, TensorId};
-use crate::kernel::{MmaType, REGISTERS, StageProgram, TensorMap, WARPGROUP, WGMMA_ROWS};
+use crate::kernel::{MmaType, REGISTERS, TensorMap, WARPGROUP, WGMMA_ROWS};
 
 /// Forward attention by `wgmma` (`docs/spec/attention.md` AT-K1 …).
 #[derive(Clone, Debug)]
@@ -129,12 +130,7 @@ pub enum Scores {
     /// It is multiplied by numbers, or nothing.
     Scaled(Vec<TensorId>),
     /// Operations on each score.
-    Program {
-        /// The operations; the product is their accumulator.
-        program: StageProgram,
-        /// What they make of it.
-        result: TensorId,
-    },
+    Program(ScoreProgram),
 }
 
 /// The keys of a row: those of a band around a diagonal, within the sequences' lengths, in blocks that are kept.
@@ -318,7 +314,7 @@ impl AttentionProblem {
         reads.extend(self.scaling.reads());
         match &self.scores {
             Scores::Scaled(factors) => reads.extend(factors),
-            Scores::Program { program, .. } => reads.extend(program.reads()),
+            Scores::Program(scores) => reads.extend(scores.program.reads()),
         }
         let stores = if self.parts == 1 { self.stored().chain(self.scaling.kept()).collect() } else { Vec::new() };
         (reads, stores)

@@ -48,7 +48,7 @@ pub use moments::{CombineMomentsKernel, MomentsKernel, Parts};
 pub use pointwise::{CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel};
 pub use rows::{ColumnTotals, RowPhase, RowsKernel};
 pub use score_gradients::ScoreGradients;
-pub use score_program::ScoreCap;
+pub use score_program::{ScoreCap, ScoreProgram};
 pub use turned_values::TurnedValuesKernel;
 pub use value_scaling::ValueScaling;
 pub use warp_attention::{

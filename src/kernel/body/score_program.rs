@@ -5,6 +5,35 @@ use std::collections::BTreeSet;
 use crate::graph::{DataType, FinalizedGraph, Pointwise, PointwiseMode, TensorId};
 use crate::kernel::{StageProgram, Step, Value};
 
+/// Operations on each score.
+#[derive(Clone, Debug)]
+pub struct ScoreProgram {
+    /// The operations; the product is their accumulator.
+    pub program: StageProgram,
+    /// What they make of it.
+    pub result: TensorId,
+    /// The cap that they begin with.
+    pub cap: Option<ScoreCap>,
+}
+
+impl ScoreProgram {
+    /// Operations that make a result of scores.
+    pub fn new(graph: &FinalizedGraph, program: StageProgram, result: TensorId) -> Self {
+        let cap = ScoreCap::of(graph, &program, result);
+        Self { program, result, cap }
+    }
+
+    /// Whether a value is on the way to the capped score.
+    pub fn is_inside_cap(&self, id: TensorId) -> bool {
+        self.cap.as_ref().is_some_and(|cap| cap.inside.contains(&id))
+    }
+
+    /// Whether a value is the capped score.
+    pub fn is_capped(&self, id: TensorId) -> bool {
+        self.cap.as_ref().is_some_and(|cap| cap.result == id)
+    }
+}
+
 /// Scores that are capped: `b · tanh(a · x)`, where `a` is made of numbers by which scores are multiplied, and divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScoreCap {
@@ -20,7 +49,7 @@ pub struct ScoreCap {
 
 impl ScoreCap {
     /// The cap that a program begins with. All on the way is `FLOAT`, and read by what follows alone.
-    pub fn of(graph: &FinalizedGraph, program: &StageProgram, result: TensorId) -> Option<Self> {
+    fn of(graph: &FinalizedGraph, program: &StageProgram, result: TensorId) -> Option<Self> {
         let accumulator = program.steps.iter().find(|step| step.value == Value::Accumulator)?.tensor;
         let mut cap = Self { inner: Vec::new(), outer: accumulator, result: accumulator, inside: BTreeSet::new() };
         let mut is_bent = false;

@@ -5,7 +5,7 @@ use crate::device::Device;
 use crate::engine::estimate::Waves;
 use crate::engine::{Bound, Estimate, Floor, Term};
 use crate::graph::{PointwiseMode, TensorId};
-use crate::kernel::{AttentionTile, MmaType, ScoreCap, Scores, Step, Value, operand_lines, value_columns};
+use crate::kernel::{AttentionTile, MmaType, Scores, Step, Value, operand_lines, value_columns};
 
 /// Multiply-adds of a multiprocessor in a clock, of 16-bit operands.
 const PER_CLOCK: f64 = 2048.0;
@@ -68,11 +68,10 @@ fn boxes(plan: &Plan, tile: AttentionTile) -> f64 {
 
 /// Instructions of a lane for what is done with each of its scores, beyond scaling them.
 fn instructions(plan: &Plan, packed: i64) -> f64 {
-    let Scores::Program { program, result } = &plan.problem.scores else { return 0.0 };
-    let cap = ScoreCap::of(&plan.graph, program, *result);
-    let is_of_cap = |id: TensorId| cap.as_ref().is_some_and(|cap| cap.result == id || cap.inside.contains(&id));
-    let same = program.same_for_heads(&plan.graph, packed > 1);
-    let others = program.steps.iter().filter(|step| !is_of_cap(step.tensor) && !same.contains(&step.tensor));
+    let Scores::Program(scores) = &plan.problem.scores else { return 0.0 };
+    let is_of_cap = |id: TensorId| scores.is_capped(id) || scores.is_inside_cap(id);
+    let same = scores.program.same_for_heads(&plan.graph, packed > 1);
+    let others = scores.program.steps.iter().filter(|step| !is_of_cap(step.tensor) && !same.contains(&step.tensor));
     let of_step = |step: &Step| match (&step.value, step.pointwise()) {
         (Value::Load, _) => OF_READ,
         (_, Some((attributes, ..))) => match attributes.mode {
@@ -82,7 +81,7 @@ fn instructions(plan: &Plan, packed: i64) -> f64 {
         },
         _ => 0.0,
     };
-    let of_cap = if cap.is_some() { OF_CAP } else { 0.0 };
+    let of_cap = if scores.cap.is_some() { OF_CAP } else { 0.0 };
     of_cap + others.map(of_step).sum::<f64>()
 }
 

@@ -13,7 +13,8 @@ use crate::graph::{
 };
 use crate::kernel::{
     AttentionCombinationKernel, AttentionExtents, AttentionProblem, AttentionTile, Band, BandEdge, Body,
-    DropoutMaskKernel, Dropping, ForwardDropout, MmaType, RowStatistics, RowStores, Scores, StageProgram, TensorMap,
+    DropoutMaskKernel, Dropping, ForwardDropout, MmaType, RowStatistics, RowStores, ScoreProgram, Scores, StageProgram,
+    TensorMap,
 };
 
 /// An attention as it is computed.
@@ -231,8 +232,8 @@ pub(in crate::engine::engines) fn row_stores(graph: &FinalizedGraph, id: TensorI
 
 /// Tensors that operations on scores read in pairs.
 fn paired(graph: &FinalizedGraph, scores: &Scores, extents: AttentionExtents) -> Vec<TensorId> {
-    let Scores::Program { program, .. } = scores else { return Vec::new() };
-    program.loads().filter(|&id| is_paired(graph, id, extents.keys)).collect()
+    let Scores::Program(scores) = scores else { return Vec::new() };
+    scores.program.loads().filter(|&id| is_paired(graph, id, extents.keys)).collect()
 }
 
 /// Whether a tensor of 16 or 32 bits has a value for each of so many keys, side by side, in pairs that start at their own size.
@@ -425,7 +426,7 @@ fn scores(graph: &FinalizedGraph, attention: &Attention) -> Result<Scores, Strin
     if let Some(id) = program.loads().find(|&id| !is_spread(graph.tensor(id))) {
         return Err(format!("tensor {}: required 4 axes", graph.describe_tensor(id)));
     }
-    Ok(Scores::Program { program, result: last })
+    Ok(Scores::Program(ScoreProgram::new(graph, program, last)))
 }
 
 fn is_spread(tensor: &FinalTensor) -> bool {

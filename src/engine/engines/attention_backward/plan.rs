@@ -335,11 +335,11 @@ impl Plan {
     pub(in crate::engine::engines) fn push_rows(&self, builder: &mut KernelBuilder, step: u32) -> Vec<Parameter> {
         let floats = self.extents.batches * self.extents.heads * self.padded() + i64::from(step);
         let rows = self.rows();
-        let [delta, share] = rows.further_regions();
-        let regions = builder.regions(2 + delta.iter().chain(&share).count(), floats);
+        let [delta, of_sinks] = rows.further_regions();
+        let regions = builder.regions(2 + delta.iter().chain(&of_sinks).count(), floats);
         self.push_row_facts(builder, rows, &regions);
-        if let Some(share) = share {
-            self.push_sinks(builder, regions[share]);
+        if let Some(of_sinks) = of_sinks {
+            self.push_sinks(builder, regions[of_sinks]);
         }
         regions
     }
@@ -354,13 +354,13 @@ impl Plan {
     }
 
     /// The gradient of sinks, from their part of each row.
-    fn push_sinks(&self, builder: &mut KernelBuilder, share: Parameter) {
+    fn push_sinks(&self, builder: &mut KernelBuilder, of_sinks: Parameter) {
         let Some(sinks) = self.sinks() else { return };
         let grid = [u32::try_from(sinks.extents[1]).unwrap_or(u32::MAX), 1];
         let block = [AttentionSinksKernel::THREADS, 1, 1];
         let shape = Shape { grid, block, shared_bytes: AttentionSinksKernel::SHARED_BYTES };
         let tensors = sinks.lengths.into_iter().chain([sinks.result]);
-        let parameters = tensors.map(Parameter::Tensor).chain([share]).collect();
+        let parameters = tensors.map(Parameter::Tensor).chain([of_sinks]).collect();
         builder.push("attention_sinks", shape, parameters, Body::AttentionSinks(sinks));
     }
 
