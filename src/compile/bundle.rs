@@ -21,6 +21,20 @@ const LARGEST: u64 = 4 << 30;
 /// config that it is of, which runs on devices of its kind whatever their models or tuning say. `fusewright compile --bundle` writes one.
 ///
 /// A bundle holds for the version that wrote it, whose texts it has the binaries of.
+///
+/// ```no_run
+/// use std::path::Path;
+/// use std::sync::Arc;
+/// use fusewright::compile::{Bundle, Cache, Compiler, Options};
+/// use fusewright::session::{Session, SessionOptions};
+///
+/// // SAFETY: the file was written by `fusewright compile --bundle`, on a machine that is trusted.
+/// let bundle = unsafe { Bundle::read(Path::new("/opt/model/kernels.bundle")) }?;
+/// let cache = Cache::memory_only().with_bundles(vec![Arc::new(bundle)]);
+/// let compiler = Arc::new(Compiler::new(cache, Options::default()));
+/// let session = Session::open(0, SessionOptions { compiler, ..SessionOptions::default() })?;
+/// # Ok::<(), fusewright::error::Error>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Bundle {
     kernels: Kernels,
