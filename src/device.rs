@@ -144,6 +144,12 @@ pub struct Device {
 }
 
 impl Device {
+    /// What tiles and launches depend on: the chip, its multiprocessors, and the most shared memory of a block, in bytes. A binary that was made
+    /// for a device runs on those of which these are the same.
+    pub fn kind(&self) -> (ComputeCapability, u32, u32) {
+        (self.capability, self.sm_count, self.shared_bytes_per_block)
+    }
+
     /// The typical data-centre chip of a capability, for work without a GPU.
     pub fn typical(capability: ComputeCapability) -> Self {
         let (name, sm_count, shared_kib, l2_mib, terabytes) = match (capability.major, capability.minor) {

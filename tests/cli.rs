@@ -986,11 +986,11 @@ fn kernels_of_several_chips_come_into_one_file() {
     if ran.code == Some(3) && ran.err.contains("was not found") && !is_required("FUSEWRIGHT_REQUIRE_NVRTC") {
         return;
     }
-    ran.expect(0, &["graph 1 'one' sm_80", "graph 2 'other' sm_90", "kernels.bundle: 4 cubins"]);
+    ran.expect(0, &["graph 1 'one' sm_80", "graph 2 'other' sm_90", "kernels.bundle: 4 binaries"]);
     let doctor = |file: &str| {
         Ran::from(place.command(&["doctor"]).env("FUSEWRIGHT_BUNDLE", file).output().expect("the program starts"))
     };
-    assert!(doctor(&file).out.contains("bundle       4 cubins"));
+    assert!(doctor(&file).out.contains("bundle       4 binaries"));
     let whole = fs::read_to_string(&file).expect("a text");
     let damaged = place.write("damaged.bundle", whole.replace("sm_80", "sm_86"));
     for (file, why) in
@@ -1006,7 +1006,7 @@ fn kernels_of_several_chips_come_into_one_file() {
     let mut refused = named("refused", 2);
     refused["tensors"][1]["data_type"] = json!("DOUBLE");
     let refused = place.write("refused.json", refused.to_string());
-    place.run(&["compile", &refused, "--bundle", &place.text("refused.bundle")]).expect(1, &["there is no cubin"]);
+    place.run(&["compile", &refused, "--bundle", &place.text("refused.bundle")]).expect(1, &["there is no binary"]);
     assert!(!place.path("refused.bundle").exists());
 }
 

@@ -256,8 +256,7 @@ pub(super) fn heuristics(given: &Given<'_>) -> Result<Heuristics> {
     let device = device(given, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, &graph)?;
     let Answer { selection, mut configs } = Answer::of(selected(&graph, &device)?, &device, mode);
     // what needs no compiler comes first
-    let bundled = TuningStore::of_bundles(Bundle::of_environment()).bundled(&selection, &device);
-    configs.sort_by_key(|ranked| bundled.as_ref() != Some(&ranked.config));
+    TuningStore::of_bundles(Bundle::of_environment()).put_bundled_first(&selection, &device, &mut configs);
     let in_full = selection.in_full_float(&device);
     let engine = Arc::new(Engine::new(Arc::clone(&graph), Arc::clone(&device), selection)?);
     let described_engine = described(&engine);

@@ -83,7 +83,7 @@ fn build(given: &Given<'_>, own: Option<Arc<Handle>>) -> Result<Plan> {
 fn require_offered(handle: &Handle, config: &EngineConfig, selection: &Selection) -> Result<()> {
     let device = handle.session.device();
     let is_same_chip = selection.supported().capability() == device.capability;
-    if is_same_chip && selection.candidates(device).iter().any(|ranked| ranked.config == *config) {
+    if is_same_chip && selection.offers(config, device) {
         return Ok(());
     }
     let message = format!("the config {config} was made for another device than the handle's ({})", device.name);

@@ -47,11 +47,11 @@ pub(super) fn run(options: &CompileOptions, file: &Path, console: &mut Console) 
         }
     }
     if bundle.is_empty() {
-        return Ok(console.line(format_args!("{}: not written, as there is no cubin", plain::path(file)))?);
+        return Ok(console.line(format_args!("{}: not written, as there is no binary", plain::path(file)))?);
     }
-    let (text, cubins) = (bundle.to_json(), units::plural(bundle.len(), "cubin"));
+    let (text, binaries) = (bundle.to_json(), units::plural(bundle.len(), "binary"));
     result.write(text.as_bytes())?;
-    Ok(console.line(format_args!("{}: {cubins}, {}", plain::path(file), units::bytes(text.len() as u64)))?)
+    Ok(console.line(format_args!("{}: {binaries}, {}", plain::path(file), units::bytes(text.len() as u64)))?)
 }
 
 /// The kernels that are wanted: of graphs that run, for chips that an NVRTC knows.

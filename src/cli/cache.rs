@@ -71,7 +71,7 @@ fn list(cache: &Cache, folder: &Path, console: &mut Console) -> Result<()> {
     let (libraries, library_bytes) = emulator_files(folder);
     console.line(format_args!(
         "{}, {} in {}; {}; {} of the emulator, {}",
-        units::plural(entries.len(), "binary").replace("binarys", "binaries"),
+        units::plural(entries.len(), "binary"),
         units::bytes(bytes),
         plain::path(folder),
         units::plural(tunings.len(), "tuned config"),

@@ -98,9 +98,9 @@ fn cache(console: &mut Console) -> outcome::Result<()> {
 
 /// The bundles that the environment names; those that are not read are told in the log.
 fn bundles(console: &mut Console) -> outcome::Result<()> {
-    Bundle::of_environment()
-        .iter()
-        .try_for_each(|bundle| Ok(console.line(format_args!("bundle       {}", units::plural(bundle.len(), "cubin")))?))
+    Bundle::of_environment().iter().try_for_each(|bundle| {
+        Ok(console.line(format_args!("bundle       {}", units::plural(bundle.len(), "binary")))?)
+    })
 }
 
 /// Makes a file in the folder.

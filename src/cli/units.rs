@@ -37,7 +37,11 @@ pub(super) fn seconds(seconds: f64) -> String {
 
 /// A noun after its number: `1 graph`, `2 graphs`.
 pub(super) fn plural(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+    match (count, noun.strip_suffix('y')) {
+        (1, _) => format!("{count} {noun}"),
+        (_, Some(stem)) => format!("{count} {stem}ies"),
+        (_, None) => format!("{count} {noun}s"),
+    }
 }
 
 /// Extents: `1×16×4096`.

@@ -14,7 +14,7 @@ use crate::device::{ComputeCapability, Device};
 use crate::error::Error;
 use crate::graph::GraphKey;
 
-/// Larger files are not read.
+/// Larger files are not read: 4 GiB, some hundred thousand binaries of 30 KiB.
 const LARGEST: u64 = 4 << 30;
 
 /// Binaries of many graphs, for several chips, in one file: they are found before every other cache, without NVRTC, and with each the engine
@@ -41,7 +41,7 @@ pub struct Bundle {
     configs: BTreeMap<Asked, String>,
 }
 
-/// What a config was chosen for: a graph, and what kernels depend on of a device.
+/// What a config was chosen for: a graph, and a kind of device ([`Device::kind`]).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Asked {
     graph: String,
@@ -52,12 +52,8 @@ struct Asked {
 
 impl Asked {
     fn of(graph: GraphKey, device: &Device) -> Self {
-        Self {
-            graph: graph.to_string(),
-            target: device.capability.target(),
-            sm_count: device.sm_count,
-            shared_bytes_per_block: device.shared_bytes_per_block,
-        }
+        let (capability, sm_count, shared_bytes_per_block) = device.kind();
+        Self { graph: graph.to_string(), target: capability.target(), sm_count, shared_bytes_per_block }
     }
 }
 

@@ -179,19 +179,17 @@ fn offered(graph: &Arc<FinalizedGraph>, config: &str, device: &Device) -> Result
     Ok(Some((selection, build)))
 }
 
-/// Kernels are right for the configs that an engine offers, and no others: asked of a config that a caller or a text names.
+/// Asked of a config that a caller or a text names.
 pub(super) fn require_offered(selection: &Selection, config: &EngineConfig, device: &Device) -> Result<(), Error> {
-    if selection.candidates(device).iter().any(|ranked| ranked.config == *config) {
+    if selection.offers(config, device) {
         return Ok(());
     }
     let engine = selection.engine().name();
     Err(Error::input("engine config", format!("{engine} does not offer {config} for this graph on {}", device.name)))
 }
 
-/// Launches and tiles depend on these.
 fn require_same(made_for: &Device, device: &Device) -> Result<(), String> {
-    let facts = |device: &Device| (device.capability, device.sm_count, device.shared_bytes_per_block);
-    if facts(made_for) == facts(device) {
+    if made_for.kind() == device.kind() {
         return Ok(());
     }
     let describe = |device: &Device| {

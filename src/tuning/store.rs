@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{Tuned, TuningEntry, TuningKey};
 use crate::compile::{Bundle, Cache, Limit, PrivateFolder, UNFINISHED, is_ours, warn_once};
 use crate::device::Device;
-use crate::engine::{EngineConfig, Selection};
+use crate::engine::{EngineConfig, RankedConfig, Selection};
 use crate::error::Error;
 
 /// Folder of the entries, inside the cache's.
@@ -65,11 +65,23 @@ impl TuningStore {
         found.map_or_else(|| selection.config(device), Ok)
     }
 
-    /// The config that a bundle has for a graph and a device, if one does.
-    pub fn bundled(&self, selection: &Selection, device: &Device) -> Option<EngineConfig> {
+    /// The config that a bundle has for a graph and a device, if one has a config that the engine offers.
+    fn bundled(&self, selection: &Selection, device: &Device) -> Option<EngineConfig> {
+        self.named_by_bundles(selection, device).find(|config| selection.offers(config, device))
+    }
+
+    /// Moves the config of which a bundle has a binary before the others, where it is among them.
+    pub fn put_bundled_first(&self, selection: &Selection, device: &Device, configs: &mut [RankedConfig]) {
+        let place = |config: EngineConfig| configs.iter().position(|ranked| ranked.config == config);
+        if let Some(place) = self.named_by_bundles(selection, device).find_map(place) {
+            configs[..=place].rotate_right(1);
+        }
+    }
+
+    /// The configs that bundles have for a graph and a device, whether or not the engine offers them.
+    fn named_by_bundles(&self, selection: &Selection, device: &Device) -> impl Iterator<Item = EngineConfig> {
         let graph = selection.supported().graph().key();
-        let config = self.bundles.iter().find_map(|bundle| bundle.config(graph, device))?;
-        offered(selection, device, &config.parse().ok()?)
+        self.bundles.iter().filter_map(move |bundle| bundle.config(graph, device)?.parse().ok())
     }
 
     /// The stored winner for a graph and a device, if there is one.
@@ -83,9 +95,10 @@ impl TuningStore {
                 return None;
             }
         };
-        let winner = offered(selection, device, &wanted);
-        tracing::debug!(config = %wanted, offered = winner.is_some(), "stored tuning found");
-        winner
+        // A config that the engine does not offer might not fit the graph.
+        let is_offered = selection.offers(&wanted, device);
+        tracing::debug!(config = %wanted, is_offered, "stored tuning found");
+        is_offered.then_some(wanted)
     }
 
     /// Keeps a winner, in place of an earlier one; does nothing without a folder.
@@ -161,11 +174,6 @@ impl TuningStore {
             Err(error) => Err(environment("cannot read the tuned configs in", folder, error)),
         }
     }
-}
-
-/// A config, where the engine offers it: another might not fit the graph.
-fn offered(selection: &Selection, device: &Device, wanted: &EngineConfig) -> Option<EngineConfig> {
-    selection.candidates(device).into_iter().map(|ranked| ranked.config).find(|config| config == wanted)
 }
 
 fn key(selection: &Selection, device: &Device) -> TuningKey {

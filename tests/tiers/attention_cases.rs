@@ -255,6 +255,13 @@ pub(crate) fn dropout_by_mask(data_type: DataType) -> Graph {
     graph
 }
 
+/// Sinks, a bias that is one number, and all statistics: where both are large, exponentials are of a reference that is rounded.
+pub(crate) fn sinks_and_bias() -> Graph {
+    let shape = [1, 2, 30, 90];
+    let modify = Modifier::Bias([1; 4]);
+    Attention { sinks: true, modify, statistics: ALL, ..Attention::new(shape, [64, 64]) }.graph()
+}
+
 /// An attention without options.
 pub(crate) fn plain() -> Graph {
     Attention::new([2, 2, 70, 90], [64, 64]).graph()

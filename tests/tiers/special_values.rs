@@ -54,7 +54,16 @@ pub(crate) fn trials() -> Vec<Trial> {
             }
             Ok(())
         });
-        chosen.map(of_case).chain([large]).collect()
+        let sinks = Trial::test("emulator::special_values::sinks_beside_large_scores", || {
+            let graph = attention_cases::sinks_and_bias();
+            (0..4).try_for_each(|seed| {
+                holds(&graph, seed, |graph, inputs| {
+                    set(graph, inputs, "bias", 60_000.0);
+                    set(graph, inputs, "sink", 60_000.3 + f64::from(seed as u32));
+                })
+            })
+        });
+        chosen.map(of_case).chain([large, sinks]).collect()
     })
 }
 

@@ -123,30 +123,16 @@ impl PrivateFolder {
     /// pipe's other end, and it is the opened file that is looked at.
     pub(crate) fn file(&self, name: &str, largest: u64) -> Option<Result<(File, u64), String>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let unreadable = |error: Errno| format!("cannot be read: {}", io::Error::from(error));
         let file = match openat(&self.descriptor, name, flags, Mode::empty()) {
             Err(Errno::NOENT) => return None,
             Err(Errno::LOOP) => return Some(Err("is a link".to_owned())),
             opened => opened.map_err(unreadable),
         };
-        Some(file.and_then(|file| {
-            let stat = fstat(&file).map_err(unreadable)?;
-            let length = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
-            if !is_file(&stat) || length > largest {
-                return Err("is no file of ours".to_owned());
-            }
-            Distrust::of(&stat).map_or_else(|| Ok((File::from(file), length)), |distrust| Err(distrust.to_string()))
-        }))
+        Some(file.and_then(|file| private_file(file, largest)))
     }
 
     /// The content of a file, as [`Self::file`].
     pub(crate) fn read(&self, name: &str, largest: u64) -> Option<Result<Vec<u8>, String>> {
-        let content = |(file, length): (File, u64)| {
-            let mut bytes = Vec::new();
-            // It may grow meanwhile.
-            let read = file.take(length).read_to_end(&mut bytes);
-            read.map(|_| bytes).map_err(|error| format!("cannot be read: {error}"))
-        };
         Some(self.file(name, largest)?.and_then(content))
     }
 
@@ -214,19 +200,30 @@ impl PrivateFolder {
 
 /// The content of a file that its user or root owns and nobody else may write, wherever it lies, or why it is not read.
 pub(crate) fn read_private_file(path: &Path, largest: u64) -> Result<Vec<u8>, String> {
-    let unreadable = |error: io::Error| format!("cannot be read: {error}");
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = open(path, flags, Mode::empty()).map_err(|error| unreadable(error.into()))?;
-    let stat = fstat(&file).map_err(|error| unreadable(error.into()))?;
-    if !is_file(&stat) {
-        return Err("is no file".to_owned());
+    let file = open(path, flags, Mode::empty()).map_err(unreadable)?;
+    private_file(file, largest).and_then(content)
+}
+
+fn unreadable(error: Errno) -> String {
+    format!("cannot be read: {}", io::Error::from(error))
+}
+
+/// An opened file with its length, if it is one that its user or root owns and nobody else may write.
+fn private_file(file: OwnedFd, largest: u64) -> Result<(File, u64), String> {
+    let stat = fstat(&file).map_err(unreadable)?;
+    let length = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
+    if !is_file(&stat) || length > largest {
+        return Err("is no file of ours".to_owned());
     }
-    if let Some(distrust) = Distrust::of(&stat) {
-        return Err(format!("{distrust}, and what lies there runs as code"));
-    }
+    Distrust::of(&stat).map_or_else(|| Ok((File::from(file), length)), |distrust| Err(distrust.to_string()))
+}
+
+/// What a file has at most so many bytes of: it may grow meanwhile.
+fn content((file, length): (File, u64)) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    File::from(file).take(largest).read_to_end(&mut bytes).map_err(unreadable)?;
-    Ok(bytes)
+    let read = file.take(length).read_to_end(&mut bytes);
+    read.map(|_| bytes).map_err(|error| format!("cannot be read: {error}"))
 }
 
 /// Why a folder or a file is not believed to be its user's.

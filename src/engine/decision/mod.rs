@@ -133,6 +133,11 @@ impl Selection {
         self.taken.offer.candidates(device)
     }
 
+    /// Whether a config is among the [`Self::candidates`]: kernels are right for these, and no others.
+    pub fn offers(&self, config: &EngineConfig, device: &Device) -> bool {
+        self.candidates(device).iter().any(|ranked| ranked.config == *config)
+    }
+
     /// The first of the [`Self::candidates`]: what to run unmeasured.
     ///
     /// # Errors

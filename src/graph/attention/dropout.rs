@@ -48,10 +48,11 @@ impl Dropping {
     }
 }
 
-/// Whether a factor makes up for what is dropped, however it was rounded: of 1 − p in `float`, or of a probability to keep.
+/// Whether a factor makes up for what is dropped, however it was rounded. `keep` is 1 − p in `float`: rounding p moves it by up to 2⁻²⁵, 2⁻²⁵ / keep of
+/// itself, and the factor may be rounded too, by 2⁻²⁴ of itself.
 fn is_inverse(factor: f64, keep: f32) -> bool {
     let keep = f64::from(keep);
-    (factor * keep - 1.0).abs() <= f64::from(f32::EPSILON) * (1.0 + 1.0 / keep)
+    (factor * keep - 1.0).abs() <= f64::from(f32::EPSILON) / 2.0 * (1.0 + 1.0 / keep)
 }
 
 /// Ports of dropout by a mask.

@@ -3,6 +3,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::*;
+use crate::compile::{Cubin, Request};
 use crate::device::ComputeCapability;
 use crate::engine;
 use crate::graph::{DataType, Graph, PointwiseMode, Tensor};
@@ -49,6 +50,40 @@ fn a_winner_is_found_again_by_another_process() {
     assert_eq!(store.config(&selection(64), &hopper()).unwrap(), winner);
     let entry = store.entries().unwrap().remove(0).content.unwrap();
     assert_eq!((entry.config, entry.median_ms), (winner.to_string(), 0.125));
+}
+
+/// Bundles that name these configs for `selection(64)` on [`hopper`], without binaries that anybody asks for.
+fn bundles(configs: &[&str]) -> Vec<Arc<Bundle>> {
+    let bundle = |config: &&str| {
+        let graph = selection(64).supported().graph().key();
+        let request = Request { graph, engine: "scalar", config, source: "", capability: hopper().capability };
+        let (image, log, resources, warnings) = Default::default();
+        let mut bundle = Bundle::new();
+        bundle.put(&request, &hopper(), Arc::new(Cubin { image, log, resources, warnings, milliseconds: 0.0 }));
+        Arc::new(bundle)
+    };
+    configs.iter().map(bundle).collect()
+}
+
+#[test]
+fn what_a_bundle_has_comes_before_winners_and_what_the_model_likes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, winner) = stored(folder.path());
+    let configs: Vec<_> = selection(64).candidates(&hopper());
+    let [first, second] = [0, 1].map(|place| configs[place].config.clone());
+    assert!(winner != second && first != second);
+    let store = |names: &[&str]| TuningStore::beside(&Cache::at(folder.path()).with_bundles(bundles(names)));
+    // a bundle whose config the engine does not offer is passed over
+    let second_name = second.to_string();
+    let of_second = store(&["scalar threads=1", &second_name]);
+    assert_eq!(of_second.config(&selection(64), &hopper()).unwrap(), second);
+    assert_eq!(store(&["scalar threads=1"]).config(&selection(64), &hopper()).unwrap(), winner);
+    let mut ordered = configs.clone();
+    of_second.put_bundled_first(&selection(64), &hopper(), &mut ordered);
+    let expected = [&configs[1..2], &configs[..1], &configs[2..]].concat();
+    assert_eq!(ordered, expected);
+    store(&["scalar threads=1"]).put_bundled_first(&selection(64), &hopper(), &mut ordered);
+    assert_eq!(ordered, expected);
 }
 
 #[test]
