@@ -12,9 +12,7 @@ graphs. They are forward and backward passes and decoding steps: heads and group
 window, or a length for each sequence. Graph files serve `fusewright bench` too, which draws lengths of its own.
 """
 
-import argparse
 import math
-import random
 
 import sweep
 
@@ -115,11 +113,6 @@ def graph(case):
     return dict(json_version="2.0", context=context, nodes=[node], tensors=tensors)
 
 
-def write_graphs(args):
-    generator = random.Random(args.seed)
-    sweep.write_cases(args.folder, [draw(generator, number) for number in range(args.count)], graph)
-
-
 class Peers(sweep.Peers):
     """cuDNN and PyTorch on one case."""
 
@@ -169,31 +162,14 @@ class Peers(sweep.Peers):
         built.time(record)
 
 
-def measure_peers(args):
-    sweep.measure(args.folder, args.out, Peers(args.plans, args.repetitions).measure)
-
-
 def describe(case):
     heads = f"{case['batch']}×{case['heads']}/{case['key_heads']}"
     lengths = f"{case['queries']}×{case['keys']}"
     return f"{case['kind']} {case['data_type']} {heads}×{lengths} d {case['d']}/{case['values']} {case['mask']} {case['window'] or ''}"
 
 
-def show_table(args):
-    groups = {"all": lambda case: True}
-    for kind in ("forward", "backward", "decode"):
-        groups[kind] = lambda case, kind=kind: case["kind"] == kind
-    for mask in ("none", "causal", "window", "lengths"):
-        groups[mask] = lambda case, mask=mask: case["mask"] == mask
-    sweep.show_table(args, groups, describe)
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    sweep.add_commands(parser, write_graphs, measure_peers, show_table, count=100)
-    args = parser.parse_args()
-    args.run(args)
+SHOWN = sweep.by_value("kind", ["forward", "backward", "decode"]) | sweep.by_value("mask", ["none", "causal", "window", "lengths"])
 
 
 if __name__ == "__main__":
-    main()
+    sweep.run(__doc__, draw, graph, Peers, SHOWN, describe, count=100)

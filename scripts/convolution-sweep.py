@@ -11,9 +11,7 @@ from a seed: the same one gives the same graphs. They are forward convolutions (
 gradients and filter gradients, in NHWC.
 """
 
-import argparse
 import math
-import random
 
 import sweep
 
@@ -114,11 +112,6 @@ def graph(case):
     return dict(json_version="2.0", context=context, nodes=nodes, tensors=tensors)
 
 
-def write_graphs(args):
-    generator = random.Random(args.seed)
-    sweep.write_cases(args.folder, [draw(generator, number) for number in range(args.count)], graph)
-
-
 class Peers(sweep.Peers):
     """cuDNN and eager PyTorch on one case."""
 
@@ -168,24 +161,13 @@ class Peers(sweep.Peers):
         built.time(record)
 
 
-def measure_peers(args):
-    sweep.measure(args.folder, args.out, Peers(args.plans, args.repetitions).measure)
+def describe(case):
+    extents = f"x {case['x']} w {case['w']} y {case['y']} stride {case['stride']} dilation {case['dilation']}"
+    return f"{case['kind']} {case['data_type']} {extents} {case['epilogue']}"
 
 
-def show_table(args):
-    groups = {"all": lambda case: True, "depthwise": lambda case: case["groups"] == case["x"][1] > 1}
-    for kind in ("fprop", "dgrad", "wgrad"):
-        groups[kind] = lambda case, kind=kind: case["kind"] == kind
-    extents = lambda case: f"x {case['x']} w {case['w']} y {case['y']} stride {case['stride']} dilation {case['dilation']}"
-    sweep.show_table(args, groups, lambda case: f"{case['kind']} {case['data_type']} {extents(case)} {case['epilogue']}")
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    sweep.add_commands(parser, write_graphs, measure_peers, show_table, count=300)
-    args = parser.parse_args()
-    args.run(args)
+SHOWN = {"depthwise": lambda case: case["groups"] == case["x"][1] > 1} | sweep.by_value("kind", ["fprop", "dgrad", "wgrad"])
 
 
 if __name__ == "__main__":
-    main()
+    sweep.run(__doc__, draw, graph, Peers, SHOWN, describe, count=300)

@@ -12,8 +12,6 @@ N or of K), decoding steps of 1 to 64 rows, batches of small matrices; HALF, BFL
 activation, a residual.
 """
 
-import argparse
-import random
 
 import sweep
 
@@ -118,11 +116,6 @@ def graph(case):
     return dict(json_version="2.0", context=context, nodes=nodes, tensors=tensors)
 
 
-def write_graphs(args):
-    generator = random.Random(args.seed)
-    sweep.write_cases(args.folder, [draw(generator, number) for number in range(args.count)], graph)
-
-
 class Peers(sweep.Peers):
     """cuDNN and eager PyTorch on one case."""
 
@@ -179,10 +172,6 @@ class Peers(sweep.Peers):
         built.time(record)
 
 
-def measure_peers(args):
-    sweep.measure(args.folder, args.out, Peers(args.plans, args.repetitions).measure)
-
-
 def describe(case):
     layout = "".join("t" if case["turned"][name] else "n" for name in "ab")
     gaps = "+".join(str(case["gaps"][name]) for name in "abc")
@@ -190,23 +179,9 @@ def describe(case):
     return f"{case['kind']} {case['data_type']} {extents} {layout} gaps {gaps} {case['epilogue']}"
 
 
-def show_table(args):
-    groups = {"all": lambda case: True}
-    for kind in ("layer", "decode", "batch"):
-        groups[kind] = lambda case, kind=kind: case["kind"] == kind
-    for data_type in TYPES:
-        groups[data_type] = lambda case, data_type=data_type: case["data_type"] == data_type
-    groups["bare"] = lambda case: not case["epilogue"]
-    groups["gaps"] = lambda case: any(case["gaps"].values())
-    sweep.show_table(args, groups, describe)
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    sweep.add_commands(parser, write_graphs, measure_peers, show_table, count=500)
-    args = parser.parse_args()
-    args.run(args)
+SHOWN = sweep.by_value("kind", ["layer", "decode", "batch"]) | sweep.by_value("data_type", TYPES)
+SHOWN |= {"bare": lambda case: not case["epilogue"], "gaps": lambda case: any(case["gaps"].values())}
 
 
 if __name__ == "__main__":
-    main()
+    sweep.run(__doc__, draw, graph, Peers, SHOWN, describe, count=500)

@@ -1,8 +1,10 @@
 """What the sweeps beside cuDNN and PyTorch share: files of cases, graphs of the frontend, timing of their plans, the table of ratios."""
 
+import argparse
 import json
 import math
 import os
+import random
 import sys
 
 # Names of types, as graph files and the frontend have them, and as PyTorch does.
@@ -139,9 +141,16 @@ def show_table(args, groups, shape):
             print(f"{ratio:6.2f} {own:8.4f} ms, bar {bar:8.4f}  {shape(case)}  {config}")
 
 
-def add_commands(parser, write, peers, table, count):
-    """The three commands of a sweep."""
+def run(about, draw, graph, peers, groups, describe, count):
+    """A sweep's three commands: its head, how a case is drawn of a generator and a number, its graph file, what measures peers (`Peers`), groups of
+    cases in the table, how a case is described, and how many cases there are unless told."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
+
+    def write(args):
+        generator = random.Random(args.seed)
+        write_cases(args.folder, [draw(generator, number) for number in range(args.count)], graph)
+
     graphs = commands.add_parser("graphs")
     graphs.add_argument("folder")
     graphs.add_argument("--count", type=int, default=count)
@@ -152,9 +161,16 @@ def add_commands(parser, write, peers, table, count):
     beside.add_argument("out")
     beside.add_argument("--plans", type=int, default=4)
     beside.add_argument("--repetitions", type=int, default=30, help="milliseconds of measuring, each")
-    beside.set_defaults(run=peers)
+    beside.set_defaults(run=lambda args: measure(args.folder, args.out, peers(args.plans, args.repetitions).measure))
     shown = commands.add_parser("table")
     for name in ("folder", "ours", "peers"):
         shown.add_argument(name)
     shown.add_argument("--below", type=float, default=0.9, help="ratios that are listed")
-    shown.set_defaults(run=table)
+    shown.set_defaults(run=lambda args: show_table(args, {"all": lambda case: True, **groups}, describe))
+    args = parser.parse_args()
+    args.run(args)
+
+
+def by_value(key, values):
+    """A group of cases for each value of theirs at a key."""
+    return {value: lambda case, value=value: case[key] == value for value in values}
