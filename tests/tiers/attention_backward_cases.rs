@@ -110,6 +110,8 @@ fn beyond_boxes(add: &mut impl FnMut(&str, Backward)) {
     for (name, elements) in [("pairs", 2), ("odd_rows", 3)] {
         add(&format!("operands_of_{name}"), Backward { operand_pitch: elements, ..of([1, 2, 70, 90], [40, 40]) });
     }
+    // rows begin at multiples of 16 bytes, and do not end there
+    add("operands_of_parts_of_vectors", Backward { operand_pitch: 4, ..of([1, 2, 70, 90], [12, 20]) });
     let spread = Backward { is_spread: true, has_lengths: true, ..of([3, 2, 70, 90], [64, 32]) };
     add("operands_spread_lengths", Backward { io: BFloat16, ..spread });
     for (name, head) in [("20_12", [20, 12]), ("7_5", [7, 5]), ("250_254", [250, 254])] {

@@ -83,10 +83,11 @@ pub fn bounds_with(graph: &FinalizedGraph, inputs: &HostTensors, options: BoundO
     let (softmaxes, own) = (probabilities(graph), graph.tensors().len());
     let (whole, graph) = (graph, &*graph.expand());
     let probabilities = softmaxes.into_iter().chain(rounded_in_definitions(graph, own)).collect();
+    let multiplied = before_factors(graph, &probabilities);
     let exponentials = exponentials_of_definitions(graph, own);
     check_supported(graph)?;
     let values = Values::new(graph, inputs)?;
-    let analysis = Analysis { graph, values: &values, options, probabilities, exponentials };
+    let analysis = Analysis { graph, values: &values, options, probabilities, multiplied, exponentials };
     let load = |id| Ok(Bounded::exact(DenseF64::from_host(values.get(id)?)?));
     let outputs = walk(graph, load, |id, operands| analysis.step(id, operands))?;
     let stored = |(id, output): (TensorId, Bounded)| {
@@ -143,6 +144,27 @@ fn rounded_in_definitions(expanded: &FinalizedGraph, own: usize) -> impl Iterato
     expanded.tensor_ids().skip(own).filter(is_rounded)
 }
 
+/// What becomes one of these values of 16 bits by a factor, such as that of a dropout, and the type of the value: implementations may round
+/// before they multiply.
+fn before_factors(expanded: &FinalizedGraph, rounded: &BTreeSet<TensorId>) -> BTreeMap<TensorId, DataType> {
+    let producer = |id: TensorId| expanded.producer(id).map(|id| expanded.operation(id));
+    let operand = |id: TensorId, mode: PointwiseMode| {
+        let operation = producer(id).filter(|operation| operation.pointwise_mode() == Some(mode))?;
+        let mut values = operation.input_tensors().filter(|&id| expanded.tensor(id).is_virtual);
+        values.next().filter(|_| values.next().is_none())
+    };
+    let before_factor = |&id: &TensorId| {
+        let data_type = expanded.tensor(id).data_type;
+        let transposed = producer(id).filter(|it| matches!(it.attributes, Attributes::Transpose));
+        let stored = transposed.and_then(|it| it.input(Port::X)).unwrap_or(id);
+        let product = operand(stored, PointwiseMode::Identity).unwrap_or(stored);
+        let value = operand(product, PointwiseMode::Mul)?;
+        let is_narrow = matches!(data_type, DataType::Half | DataType::BFloat16);
+        (is_narrow && expanded.consumers(value).len() == 1).then_some((value, data_type))
+    };
+    rounded.iter().filter_map(before_factor).collect()
+}
+
 /// Exponentials of definitions, such as probabilities of a backward pass: kernels of attention have the chip's `ex2`, which gives no subnormal numbers.
 fn exponentials_of_definitions(expanded: &FinalizedGraph, own: usize) -> BTreeSet<TensorId> {
     let exponentials = expanded.operations().filter(|it| it.pointwise_mode() == Some(PointwiseMode::Exp));
@@ -155,6 +177,8 @@ struct Analysis<'a> {
     options: BoundOptions,
     /// What may be rounded elsewhere.
     probabilities: BTreeSet<TensorId>,
+    /// What may be rounded to a type before a factor, too.
+    multiplied: BTreeMap<TensorId, DataType>,
     /// What may be 0 where it is subnormal.
     exponentials: BTreeSet<TensorId>,
 }
@@ -180,8 +204,11 @@ impl Analysis<'_> {
             Attributes::PageGather | Attributes::BlockBits => self.moved(id, &operands)?,
             _ => self.accumulated(id, &operands)?,
         };
-        let result = |(pairs, output): (Vec<(f64, f64)>, TensorId)| {
+        let result = |(mut pairs, output): (Vec<(f64, f64)>, TensorId)| {
             let tensor = self.graph.tensor(output);
+            if let Some(&data_type) = self.multiplied.get(&output) {
+                pairs.iter_mut().for_each(|(x, error)| *error += rounding(data_type, *x));
+            }
             let computed = value_type(self.graph, id, (port_of(operation, output), output));
             Bounded::rounded(&tensor.dim, pairs, &[computed, tensor.data_type])
         };

@@ -1,7 +1,7 @@
 //! Dropout: the engine beside the oracle, and what the mask has to be whatever the generator.
 
 use super::*;
-use crate::graph::{Attributes, Bernoulli, Composite, Dropout, Other, Scalar};
+use crate::graph::{Attributes, Bernoulli, Composite, Dropout, MaskedDropout, Other, Scalar};
 
 const DIM: [i64; 4] = [2, 3, 32, 45];
 
@@ -124,4 +124,30 @@ fn a_probability_of_zero_is_no_dropout() {
     let is_dropout =
         |operation: &Operation| matches!(operation.attributes, Attributes::Composite(Composite::Dropout(_)));
     assert!(some.operations().any(is_dropout) && !none.operations().any(is_dropout));
+}
+
+#[test]
+fn probabilities_may_be_rounded_before_the_factor() {
+    let mut graph = float_graph();
+    let x = input(&mut graph, "x", &[1, 1, 1, 2], DataType::Float);
+    let mask = input(&mut graph, "mask", &[1, 1, 1, 2], DataType::Half);
+    let values = input(&mut graph, "values", &[1, 1, 2, 1], DataType::Half);
+    let factor = graph.tensor(Tensor::scalar("factor", DataType::Float, Scalar::Float(10.0)));
+    let p = graph.softmax("softmax", x);
+    let slots = [(Port::X, p), (Port::DROPOUT_MASK, mask), (Port::DROPOUT_SCALE, factor)];
+    let left = graph.composite("d", MaskedDropout, &slots, &[Port::Y])[0];
+    graph.tensor_mut(left).data_type = Some(DataType::Half);
+    let c = graph.matmul("product", left, values);
+    graph.set_output(c).data_type = Some(DataType::Half);
+    let graph = graph.finalize().unwrap();
+    let inputs = given(&graph, &[("x", &[0.0, -16.7]), ("mask", &[0.0, 1.0]), ("values", &[1.0, 1.0])]);
+    let (expected, bounds) = (execute(&graph, &inputs).unwrap(), bounds(&graph, &inputs).unwrap());
+    // e^-16.7 is 0.94 of the smallest HALF: ten of them where it is rounded first, nine where the product is
+    let mismatches = |units: f64| {
+        let id = graph.outputs().next().unwrap();
+        let found = HostTensor::from_dense(DataType::Half, &[1; 4], &[1; 4], &[units * 2f64.powi(-24)]).unwrap();
+        compare(&graph, &expected, &HostTensors::from([(id, found)]), Some(&bounds)).unwrap().outputs[0].mismatches
+    };
+    assert_eq!(expected[&by_name(&graph, "product::C")].to_dense::<f64>().unwrap(), [9.0 * 2f64.powi(-24)]);
+    assert_eq!([9.0, 10.0, 40.0].map(mismatches), [0, 0, 1]);
 }

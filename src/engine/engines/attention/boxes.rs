@@ -101,12 +101,13 @@ pub(in crate::engine::engines) fn is_boxed(graph: &FinalizedGraph, id: TensorId,
     are_offsets(graph, id)
 }
 
-/// Whether rows of a tensor of heads are moved 16 bytes at a time. Sequences of a ragged tensor begin at multiples of so many.
+/// Whether rows of a tensor of heads are moved 16 bytes at a time, and nothing behind them. Sequences of a ragged tensor begin at multiples of
+/// so many.
 pub(in crate::engine::engines) fn has_vectors(tensor: &FinalTensor) -> bool {
-    let is_whole = |axis: usize| {
-        tensor.dim[axis] == 1 || tensor.stride[axis].saturating_mul(bytes_of(tensor.data_type)) % UNIT == 0
-    };
-    tensor.alignment % UNIT == 0 && tensor.stride[3] == 1 && addressed(tensor).filter(|&axis| axis < 3).all(is_whole)
+    let is_whole = |elements: i64| elements.saturating_mul(bytes_of(tensor.data_type)) % UNIT == 0;
+    let mut outer = addressed(tensor).filter(|&axis| axis < 3 && tensor.dim[axis] != 1);
+    let are_whole = is_whole(tensor.dim[3]) && outer.all(|axis| is_whole(tensor.stride[axis]));
+    tensor.alignment % UNIT == 0 && tensor.stride[3] == 1 && are_whole
 }
 
 /// Axes whose strides say where elements lie: of a ragged tensor not that of the batches.

@@ -218,7 +218,7 @@ impl Plan {
 /// How rows of a tensor of heads are stored where sums are of so many bits.
 pub(in crate::engine::engines) fn row_stores(graph: &FinalizedGraph, id: TensorId, operand: MmaType) -> RowStores {
     let tensor = graph.tensor(id);
-    if tensor.data_type.is_fp8() && operand == MmaType::Fp8 && has_vectors(tensor) && tensor.dim[3] % 16 == 0 {
+    if tensor.data_type.is_fp8() && operand == MmaType::Fp8 && has_vectors(tensor) {
         return RowStores::Bytes;
     }
     let is_packed =
