@@ -85,6 +85,8 @@ pub(crate) fn backward_passes(cases: &mut Vec<Case>) {
     for (name, ragged) in [("operands", Ragged::Operands), ("results", Ragged::Results), ("all", Ragged::All)] {
         add(&format!("ragged_{name}"), Backward { ragged, ..sequences });
     }
+    let odd = Backward { operand_pitch: 2, has_lengths: true, ..of([3, 1, 1, 70], [32, 32]) };
+    add("ragged_one_query_of_odd_rows", Backward { ragged: Ragged::All, is_interleaved: true, ..odd });
     let grouped = Backward { ragged: Ragged::All, is_interleaved: true, head: [72, 40], ..shared };
     add("ragged_groups_heads_of_72_40", grouped);
     for (name, backward) in capped() {

@@ -91,6 +91,9 @@ pub(crate) fn attentions(cases: &mut Vec<Case>) {
         let lengths = Attention { ragged, is_interleaved: true, are_by_position: true, ..lengths(band(None, Some(0))) };
         add(&format!("ragged_{name}"), lengths);
     }
+    let odd = Attention { operand_pitch: 2, output_pitch: 2, has_lengths: true, ..of([3, 1, 1, 70], [32, 32]) };
+    let odd = Attention { ragged: Ragged::All, is_interleaved: true, are_by_position: true, ..odd };
+    add("ragged_one_query_of_odd_rows", odd);
     let few = Attention { ragged: Ragged::All, is_interleaved: true, are_by_position: true, ..few };
     add("ragged_groups_few_queries", Attention { statistics: ALL, ..few });
     add("ragged_heads_of_72_40", Attention { head: [72, 40], statistics: &[], key_heads: [2, 1], ..few });

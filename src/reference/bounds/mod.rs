@@ -437,8 +437,9 @@ fn sum(bounds: Vec<f64>, lost: Vec<f64>) -> Vec<f64> {
     bounds.into_iter().zip(lost).map(|(bound, lost)| bound + lost).collect()
 }
 
-/// What cutting a value to TF32 may change: nothing if it has at most 10 fraction bits, else a unit in the tenth.
+/// What cutting a value to TF32 may change: nothing if it has at most 10 fraction bits, else a unit in the tenth, of subnormal numbers as of the
+/// smallest normal ones.
 fn tf32_error(x: f64) -> f64 {
     let low_bits = (x as f32).to_bits() & 0x1fff;
-    if low_bits == 0 { 0.0 } else { x.abs() * 2f64.powi(-10) }
+    if low_bits == 0 { 0.0 } else { x.abs().max(f64::from(f32::MIN_POSITIVE)) * 2f64.powi(-10) }
 }

@@ -82,9 +82,9 @@ pub(in crate::engine::engines) fn is_boxed(graph: &FinalizedGraph, id: TensorId,
     }
     let is_taken = |axis: usize| {
         let bytes = tensor.stride[axis].saturating_mul(bytes_of(tensor.data_type));
-        tensor.dim[axis] == 1 || (bytes > 0 && bytes % UNIT == 0 && bytes < LARGEST_STRIDE)
+        bytes > 0 && bytes % UNIT == 0 && bytes < LARGEST_STRIDE
     };
-    if let Some(axis) = addressed(tensor).find(|&axis| axis != size && !is_taken(axis)) {
+    if let Some(axis) = addressing(tensor, size).find(|&axis| !is_taken(axis)) {
         return refuse(format!(
             "stride {} on axis {axis}; boxes take multiples of {UNIT} bytes below 2^40",
             tensor.stride[axis]
@@ -105,14 +105,16 @@ pub(in crate::engine::engines) fn is_boxed(graph: &FinalizedGraph, id: TensorId,
 /// so many.
 pub(in crate::engine::engines) fn has_vectors(tensor: &FinalTensor) -> bool {
     let is_whole = |elements: i64| elements.saturating_mul(bytes_of(tensor.data_type)) % UNIT == 0;
-    let mut outer = addressed(tensor).filter(|&axis| axis < 3 && tensor.dim[axis] != 1);
-    let are_whole = is_whole(tensor.dim[3]) && outer.all(|axis| is_whole(tensor.stride[axis]));
+    let are_whole = is_whole(tensor.dim[3]) && addressing(tensor, 3).all(|axis| is_whole(tensor.stride[axis]));
     tensor.alignment % UNIT == 0 && tensor.stride[3] == 1 && are_whole
 }
 
-/// Axes whose strides say where elements lie: of a ragged tensor not that of the batches.
-fn addressed(tensor: &FinalTensor) -> impl Iterator<Item = usize> {
-    usize::from(tensor.ragged_offset.is_some())..4
+/// Axes whose strides say where rows of a tensor of heads begin, whose elements are along an axis: of a ragged tensor not that of the batches, and
+/// that of a sequence's rows even where there is one, as sequences begin at multiples of it.
+pub(in crate::engine::engines) fn addressing(tensor: &FinalTensor, size: usize) -> impl Iterator<Item = usize> {
+    let (is_ragged, rows) = (tensor.ragged_offset.is_some(), 5 - size);
+    let matters = move |axis: usize| tensor.dim[axis] != 1 || is_ragged && axis == rows;
+    (usize::from(is_ragged)..4).filter(move |&axis| axis != size && matters(axis))
 }
 
 /// Whether kernels read the offsets of a tensor's sequences, where it is ragged.

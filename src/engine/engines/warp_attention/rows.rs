@@ -1,5 +1,6 @@
 //! How rows of heads come to shared memory, of tensors of any layout.
 
+use super::super::attention::boxes::addressing;
 use crate::device::Device;
 use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
 use crate::kernel::{HeadRows, MmaType};
@@ -14,16 +15,14 @@ pub(in crate::engine::engines) fn of(graph: &FinalizedGraph, id: TensorId, axes:
     HeadRows { tensor: id, axes, piece }
 }
 
-/// Whether rows begin and end at multiples of so many bytes, as sequences of ragged tensors begin at multiples of 16.
+/// Whether rows begin and end at multiples of so many bytes.
 fn lies_in_pieces(tensor: &FinalTensor, size: usize, bytes: i64) -> bool {
     let element = tensor.data_type.bits() as i64 / 8;
     let is_whole = |elements: i64| elements.saturating_mul(element) % bytes == 0;
-    let addressed = usize::from(tensor.ragged_offset.is_some())..4;
-    let mut others = addressed.filter(|&axis| axis != size);
     (tensor.stride[size] == 1 || tensor.dim[size] == 1)
         && tensor.alignment % bytes == 0
         && is_whole(tensor.dim[size])
-        && others.all(|axis| tensor.dim[axis] == 1 || is_whole(tensor.stride[axis]))
+        && addressing(tensor, size).all(|axis| is_whole(tensor.stride[axis]))
 }
 
 /// Whether operands lie in memory.
