@@ -85,7 +85,7 @@ impl Build {
     /// What a compiler is asked for.
     pub fn request(&self) -> Request<'_> {
         Request {
-            graph: self.graph.key(),
+            graph: self.graph.class(),
             engine: self.config.engine,
             config: &self.kernel.config,
             source: &self.source.text,

@@ -244,6 +244,7 @@ fn the_checker_is_in_order() {
 /// What is computed at a point, how points are visited, products, the lowered graph.
 const KERNEL: &[&str] = &[
     "accumulate",
+    "number",
     "index",
     "iteration",
     "launch",
@@ -317,6 +318,7 @@ const CODEGEN: &[&str] = &[
     "sections",
     "template",
     "expression",
+    "told",
     "index",
     "parameters",
     "sweep",

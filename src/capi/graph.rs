@@ -46,10 +46,9 @@ impl OperationGraph {
 
 /// The graph of the operations of a descriptor: tensors of one uid are one tensor.
 pub(super) fn build(given: &Given<'_>) -> Result<OperationGraph> {
-    // that shapes may change from graph to graph asks nothing of one graph: its kernel is made for its shapes
     let flag = Name::CUDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED;
     if given.is_set(flag) {
-        let message = format!("{flag:?}: kernels are made for the shapes of their graph");
+        let message = format!("{flag:?}: a plan is for the shapes of its graph");
         return Err(Failure::new(Status::CUDNN_STATUS_NOT_SUPPORTED_INVALID_DYNAMIC_SHAPE, message));
     }
     let operations = given.descriptors(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS);
@@ -64,6 +63,7 @@ pub(super) fn build(given: &Given<'_>) -> Result<OperationGraph> {
         return Err(Failure::bad(format!("a graph has at most {MAX_OPERATIONS} operations; found: {count}")));
     }
     let mut made = Made::default();
+    made.graph.is_dynamic = given.is_set(Name::CUDNN_ATTR_OPERATIONGRAPH_IS_DYNAMIC_SHAPE_ENABLED);
     for (number, node) in nodes.iter().enumerate() {
         made.push_parts(node, &format!("node {number}"))?;
     }

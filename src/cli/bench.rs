@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fusewright::build::Build;
-use fusewright::compile::{Cache, Compiler, Options};
+use fusewright::compile::{Bundle, Cache, Compiler, Options};
 use fusewright::device::Device;
 use fusewright::engine::{self, EngineConfig, Floor, HeuristicMode, Heuristics, RankedConfig, Selection, core_type};
 use fusewright::error::Error;
@@ -164,8 +164,9 @@ impl Bench {
     fn open(options: &BenchOptions) -> std::result::Result<Self, Error> {
         let context = Driver::load()?.open(options.device)?;
         let device = Device { bytes_per_second: copy_bandwidth(&context)? * 1e9, ..context.device().clone() };
-        // No cache: building is measured, too. The library is loaded before the first measurement.
-        let compiler = Compiler::new(Cache::memory_only(), Options::default());
+        // No cache but bundles: building is measured, too. The library is loaded before the first measurement.
+        let bundles = Bundle::of_environment().to_vec();
+        let compiler = Compiler::new(Cache::memory_only().with_bundles(bundles), Options::default());
         compiler.nvrtc(device.capability)?;
         Ok(Self { context, device, compiler, mode: options.mode, autotune: options.autotune })
     }

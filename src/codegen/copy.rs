@@ -64,7 +64,7 @@ fn guard(kernel: &CopyKernel, unit: Index) -> Option<String> {
 fn coordinates(kernel: &CopyKernel) -> Vec<String> {
     let group = kernel.vector() * kernel.neighbours;
     let scale = |axis| if axis == kernel.gathered { group } else { 1 };
-    let counts: Vec<_> = (0..kernel.axes.len()).map(|axis| (axis, kernel.count(axis), scale(axis))).collect();
+    let counts: Vec<_> = (0..kernel.axes.len()).map(|axis| (axis, kernel.count(axis).into(), scale(axis))).collect();
     let mut definitions = cut(&(Index::local("vector") / kernel.neighbours), &counts);
     let gathered = Variable::Axis(kernel.gathered);
     for definition in definitions.iter_mut().filter(|definition| definition.variable == gathered) {

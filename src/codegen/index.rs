@@ -1,7 +1,7 @@
 //! Spells integers: types, expressions, definitions, conditions.
 
-use super::names;
-use crate::kernel::{Definition, Index, Variable};
+use super::{names, told};
+use crate::kernel::{Definition, Index, Number, Variable};
 
 /// Type of indices and offsets.
 pub(super) fn index_type(wide: bool) -> &'static str {
@@ -29,9 +29,15 @@ pub(super) fn spell_with(index: &Index, variable: &dyn Fn(Variable) -> String) -
         Index::Constant(value) => value.to_string(),
         Index::Variable(name) => variable(*name),
         Index::Sum(terms) => sum(terms.iter().map(|term| spell_with(term, variable))),
-        Index::Product(inner, -1) => format!("-{}", operand(inner, variable)),
-        Index::Product(inner, factor) if *factor < 0 => format!("-{} * {}", operand(inner, variable), -factor),
+        Index::Product(inner, factor) if *factor == -1 => format!("-{}", operand(inner, variable)),
+        Index::Product(inner, factor) if *factor < 0 => {
+            format!("-{} * {}", operand(inner, variable), *factor * -1)
+        }
         Index::Product(inner, factor) => format!("{} * {factor}", operand(inner, variable)),
+        Index::Quotient(inner, divisor) if divisor.is_told() => told::quotient(&spell_with(inner, variable), *divisor),
+        Index::Remainder(inner, divisor) if divisor.is_told() => {
+            told::remainder(&spell_with(inner, variable), *divisor)
+        }
         Index::Quotient(inner, divisor) => format!("{} / {divisor}", operand(inner, variable)),
         Index::Remainder(inner, divisor) => format!("{} % {divisor}", operand(inner, variable)),
     }
@@ -70,7 +76,7 @@ pub(super) fn definition_lines(kind: &str, definitions: &[Definition]) -> Vec<St
 }
 
 /// `const unsigned m = warp_m0 + line;`, or the least of that and a largest value.
-pub(super) fn definition_line(kind: &str, definition: &Definition, largest: Option<i64>) -> String {
+pub(super) fn definition_line(kind: &str, definition: &Definition, largest: Option<Number>) -> String {
     let (name, value) = (names::variable(definition.variable), spell(&definition.value));
     match largest {
         Some(largest) => format!("const {kind} {name} = min({value}, ({kind}){largest});"),
@@ -82,7 +88,7 @@ pub(super) fn definition_line(kind: &str, definition: &Definition, largest: Opti
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bound {
     pub(super) variable: Variable,
-    pub(super) extent: i64,
+    pub(super) extent: Number,
 }
 
 impl Bound {

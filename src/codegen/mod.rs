@@ -51,7 +51,10 @@ mod rows_staying;
 mod sections;
 mod sweep;
 mod template;
+mod told;
 mod unfold;
+
+use std::collections::BTreeMap;
 
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
@@ -103,13 +106,21 @@ pub fn render(kernel: &Kernel) -> Result<Source, Error> {
     let _span = tracing::debug_span!("render", graph_key = %kernel.graph.key(), engine = kernel.engine).entered();
     let mut used = Used::default();
     let mut functions = Vec::new();
+    let mut told_by_function = BTreeMap::new();
     for function in &kernel.functions {
         let graph = function.graph.as_ref().unwrap_or(&kernel.graph);
-        functions.push(render_function(graph, function, &mut used)?);
+        let text = render_function(graph, function, &mut used)?;
+        let (text, told) = if graph.is_dynamic() { told::told(&text, &mut used)? } else { (text, Vec::new()) };
+        functions.push(text);
+        told_by_function.insert(&function.launch.function, told);
     }
     let text = format!("{}\n{}\n\n{}", header(kernel), used.text(), functions.join("\n"));
     tracing::trace!(source = text, "rendered");
-    let launches = kernel.functions.iter().map(|function| &function.launch).chain(&kernel.repeats).cloned().collect();
+    let mut launches: Vec<Launch> =
+        kernel.functions.iter().map(|function| &function.launch).chain(&kernel.repeats).cloned().collect();
+    for launch in &mut launches {
+        launch.parameters.extend(told_by_function.get(&launch.function).into_iter().flatten());
+    }
     let [uses_tf32, uses_fp8] = [MmaType::Tf32, MmaType::Fp8].map(|operand| kernel.multiplies(operand));
     Ok(Source { text, launches, workspace_bytes: kernel.workspace_bytes, uses_tf32, uses_fp8 })
 }
@@ -194,6 +205,9 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
 /// The graph and the config, as a comment.
 fn header(kernel: &Kernel) -> String {
     let mut lines = vec![format!("fusewright {}, engine config: {}", env!("CARGO_PKG_VERSION"), kernel.config)];
-    lines.extend(kernel.graph.text().lines().map(str::to_owned));
+    match kernel.graph.is_dynamic() {
+        true => lines.push("extents and strides are told by launches".to_owned()),
+        false => lines.extend(kernel.graph.text().lines().map(str::to_owned)),
+    }
     lines.iter().map(|line| format!("// {line}\n")).collect()
 }

@@ -29,7 +29,7 @@ pub(super) struct MomentsText {
     index: &'static str,
     kept: KeptText,
     /// Reduced points, coordinates of one of them, and a thread's steps over them.
-    reduced_count: i64,
+    reduced_count: String,
     coordinates: Vec<String>,
     steps: String,
     /// Sums of a thread: one, or one for each point of a vector of kept points.
@@ -84,7 +84,7 @@ pub(super) fn moments(graph: &FinalizedGraph, used: &mut Used, kernel: &MomentsK
         resident: resident(reduction),
         index: index_type(sweep.wide_index),
         kept,
-        reduced_count: reduced.count,
+        reduced_count: reduced.count.to_string(),
         coordinates: reduced.coordinates.clone(),
         steps: reduced.steps(text.evaluate()?)?,
         width,

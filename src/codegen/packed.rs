@@ -57,7 +57,7 @@ pub(super) fn packed(graph: &FinalizedGraph, used: &mut Used, kernel: &PackedKer
 /// Extent and stride in bits of every axis; all stores have the same.
 fn axes(sweep: &Sweep) -> Vec<(i64, i64)> {
     let strides = |axis: &crate::kernel::Axis| axis.strides[&sweep.stores[0]];
-    sweep.space.axes.iter().map(|axis| (axis.extent, strides(axis))).collect()
+    sweep.space.axes.iter().map(|axis| (axis.extent.value(), strides(axis).value())).collect()
 }
 
 /// Each axis steps over all that those after it span, so its coordinate is a quotient; what is left belongs to those.

@@ -1,7 +1,7 @@
 //! Spells the parameter list of a function.
 
-use super::names;
 use super::sections::Used;
+use super::{names, told};
 use crate::graph::FinalizedGraph;
 use crate::kernel::{Function, Parameter, Register};
 
@@ -40,6 +40,8 @@ pub(super) fn spell(graph: &FinalizedGraph, function: &Function, used: &mut Used
         Parameter::OwnRank { .. } => "const int own_rank".to_owned(),
         Parameter::AbsentRank => "unsigned* absent_rank".to_owned(),
         Parameter::FirstHead(_) => "const int first_head".to_owned(),
+        // what is told comes last, and is spelled with the text that reads it
+        Parameter::Int(_) | Parameter::Long(_) => String::new(),
         Parameter::Workspace { .. } => {
             partials += 1;
             format!("float* __restrict__ partial{}", partials - 1)
@@ -47,5 +49,6 @@ pub(super) fn spell(graph: &FinalizedGraph, function: &Function, used: &mut Used
     });
     let spelled: Vec<String> = spelled.collect();
     let length: usize = spelled.iter().map(|parameter| parameter.len() + 2).sum();
-    spelled.join(if length > LINE { ",\n" } else { ", " })
+    let spelled = spelled.join(if length > LINE { ",\n" } else { ", " });
+    if graph.is_dynamic() { told::with_room(&spelled) } else { spelled }
 }

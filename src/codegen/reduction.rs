@@ -12,8 +12,8 @@ use super::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{
-    Access, Accumulation, Axis, CombineKernel, Finish, Index, IterationSpace, PointwiseKernel, ReductionKernel, Sweep,
-    Variable, needed,
+    Access, Accumulation, Axis, CombineKernel, Finish, Index, IterationSpace, Number, PointwiseKernel, ReductionKernel,
+    Sweep, Variable, needed,
 };
 
 /// Threads of a multiprocessor that reduce: half of what it holds, so that each has registers for four loads under way.
@@ -52,7 +52,7 @@ pub(super) struct PointwiseText {
     index: &'static str,
     /// The block's number.
     block: String,
-    vectors: i64,
+    vectors: String,
     coordinates: Vec<String>,
     evaluate: String,
 }
@@ -68,7 +68,7 @@ pub(super) struct ReductionText {
     index: &'static str,
     kept: KeptText,
     /// Reduced points, and a thread's steps over them.
-    reduced_count: i64,
+    reduced_count: String,
     steps: String,
     /// Accumulators, each of its identity.
     declarations: Vec<String>,
@@ -80,7 +80,7 @@ pub(super) struct ReductionText {
 pub(super) struct KeptText {
     /// The thread's.
     first: String,
-    count: i64,
+    count: String,
     coordinates: Vec<String>,
 }
 
@@ -93,7 +93,7 @@ pub(super) struct ReducedText {
     of_group: String,
     threads: u32,
     #[serde(skip)]
-    pub(super) count: i64,
+    pub(super) count: Number,
     /// Points a thread loads before it uses the first.
     group: u32,
     step: i64,
@@ -227,7 +227,7 @@ pub(super) fn pointwise(
         blocks: (kernel.sweep.program.windows().next().is_some() || is_crowded(&kernel.sweep)).then_some(1),
         index,
         block: as_index(kernel.sweep.wide_index, "blockIdx.x"),
-        vectors: vectors(&kernel.sweep, |_| true),
+        vectors: vectors(&kernel.sweep, |_| true).to_string(),
         coordinates: definition_lines(index, &needed(coordinates, &mut sweep.uses.clone())),
         evaluate: sweep.evaluate()?,
     })
@@ -263,7 +263,7 @@ pub(super) fn reduction(
         signals: kernel.splits > 1,
         index,
         kept,
-        reduced_count: reduced.count,
+        reduced_count: reduced.count.to_string(),
         steps: reduced.steps(text.evaluate()?)?,
         declarations: declarations(kernel),
         trees,
@@ -295,7 +295,7 @@ pub(super) fn points(kernel: &ReductionKernel, uses: &mut BTreeSet<Variable>) ->
     let group = ReductionKernel::GROUP;
     let kept = KeptText {
         first: first("blockIdx.x", kept.1, kept.0),
-        count: vectors(sweep, |axis| !axis.reduced),
+        count: vectors(sweep, |axis| !axis.reduced).to_string(),
         coordinates: kept_coordinates,
     };
     let reduced = ReducedText {
@@ -430,7 +430,9 @@ fn is_wide(kernel: &CombineKernel) -> bool {
 
 /// Whether offsets into so many partials and into tensors are of 32 bits.
 pub(super) fn fits(space: &IterationSpace, tensors: &[TensorId], partials: i64) -> bool {
-    let last = |&id: &TensorId| -> i64 { space.axes.iter().map(|axis| (axis.extent - 1) * axis.strides[&id]).sum() };
+    let last = |&id: &TensorId| -> i64 {
+        space.axes.iter().map(|axis| (axis.extent.value() - 1) * axis.strides[&id].value()).sum()
+    };
     tensors.iter().map(last).chain([partials]).all(|offset| offset <= i64::from(i32::MAX))
 }
 
@@ -474,10 +476,13 @@ fn results(kernel: &ReductionKernel) -> Vec<Index> {
     let axes = &kernel.sweep.space.axes;
     let result = |accumulation: &Accumulation| {
         let (first, step) = match kernel.splits {
-            1 => (offset(axes, accumulation.target), axes.last().map_or(0, |axis| axis.strides[&accumulation.target])),
-            _ => (dense_offset(axes), 1),
+            1 => {
+                let step = axes.last().map_or(0.into(), |axis| axis.strides[&accumulation.target]);
+                (offset(axes, accumulation.target), step)
+            }
+            _ => (dense_offset(axes), Number::ONE),
         };
-        let step = if accumulators(kernel) == 1 { 0 } else { step };
+        let step = if accumulators(kernel) == 1 { 0.into() } else { step };
         first + Index::local("e") * step
     };
     kernel.accumulations.iter().map(result).collect()
@@ -517,11 +522,11 @@ pub(super) fn offset(axes: &[Axis], tensor: TensorId) -> Index {
 
 /// Position of a kept point among all kept points, innermost axis fastest.
 pub(super) fn dense_offset(axes: &[Axis]) -> Index {
-    let mut step = 1;
+    let mut step = Number::ONE;
     let mut terms = Vec::new();
     for (number, axis) in axes.iter().enumerate().rev().filter(|(_, axis)| !axis.reduced) {
         terms.push(Index::variable(Variable::Axis(number)) * step);
-        step *= axis.extent;
+        step = step * axis.extent;
     }
     Index::sum(terms.into_iter().rev())
 }
@@ -551,10 +556,14 @@ pub(super) fn finished(accumulation: &Accumulation, count: i64) -> String {
 }
 
 /// Vectors over the chosen axes; the innermost axis of the space counts in vectors, rows padded to whole ones.
-fn vectors(sweep: &Sweep, chosen: impl Fn(&Axis) -> bool) -> i64 {
+fn vectors(sweep: &Sweep, chosen: impl Fn(&Axis) -> bool) -> Number {
     let last = sweep.space.axes.len() - 1;
-    let counts = sweep.space.axes.iter().enumerate().filter(|(_, axis)| chosen(axis)).map(|(number, axis)| {
-        if number == last { (axis.extent + sweep.vector - 1) / sweep.vector } else { axis.extent }
-    });
+    let counts = sweep
+        .space
+        .axes
+        .iter()
+        .enumerate()
+        .filter(|(_, axis)| chosen(axis))
+        .map(|(number, axis)| if number == last { axis.extent.parts(sweep.vector) } else { axis.extent });
     counts.product()
 }

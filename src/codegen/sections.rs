@@ -21,6 +21,7 @@ static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
         include_str!("../../templates/include/pointwise.cuh"),
         include_str!("../../templates/include/reduction.cuh"),
         include_str!("../../templates/include/movement.cuh"),
+        include_str!("../../templates/include/numbers.cuh"),
         include_str!("../../templates/include/attention.cuh"),
         include_str!("../../templates/include/fragments.cuh"),
     ]

@@ -12,7 +12,7 @@ use super::template::{self, template};
 use crate::error::Error;
 use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{
-    Access, Accumulation, Accumulators, Axis, Definition, Index, Map, Register, Sweep, Value, Variable,
+    Access, Accumulation, Accumulators, Axis, Definition, Index, Map, Number, Register, Sweep, Value, Variable,
 };
 
 /// The point of a vector.
@@ -178,7 +178,7 @@ impl<'a> SweepSpeller<'a> {
     }
 
     /// The sum over axes of coordinate times stride.
-    fn dot(&self, stride: impl Fn(&Axis) -> i64) -> Index {
+    fn dot(&self, stride: impl Fn(&Axis) -> Number) -> Index {
         let axes = self.variables.iter().zip(&self.sweep.space.axes);
         Index::sum(axes.map(|(&variable, axis)| Index::Variable(variable) * stride(axis)))
     }
@@ -296,8 +296,8 @@ impl<'a> SweepSpeller<'a> {
     }
 
     /// Point `e` of a vector that starts at an offset.
-    fn along(&self, offset: &str, stride: i64) -> String {
-        match stride {
+    fn along(&self, offset: &str, stride: Number) -> String {
+        match stride.value() {
             _ if self.sweep.vector == 1 => offset.to_owned(),
             0 => offset.to_owned(),
             1 => format!("{offset} + e"),
@@ -335,14 +335,14 @@ impl<'a> SweepSpeller<'a> {
     /// two (groups and the channels of one), the outer one scaled.
     fn coordinate_of(&self, graph_axis: usize, at_point: bool) -> Index {
         let axes = &self.sweep.space.axes;
-        let mut scale = 1;
+        let mut scale = Number::ONE;
         let mut terms = Vec::new();
         for (number, axis) in axes.iter().enumerate().rev().filter(|(_, axis)| axis.graph_axes == [graph_axis]) {
             if at_point && number + 1 == axes.len() {
                 terms.push(Index::Variable(POINT));
             }
             terms.push(Index::Variable(self.variables[number]) * scale);
-            scale *= axis.extent;
+            scale = scale * axis.extent;
         }
         Index::sum(terms.into_iter().rev())
     }
@@ -475,21 +475,21 @@ fn packs_in_pairs(data_type: DataType, vector: i64) -> bool {
 pub(super) fn coordinates(sweep: &Sweep, linear: &Index, chosen: impl Fn(&Axis) -> bool) -> Vec<Definition> {
     let last = sweep.space.axes.len() - 1;
     let counts = sweep.space.axes.iter().enumerate().filter(|(_, axis)| chosen(axis)).map(|(number, axis)| {
-        let per_row = (axis.extent + sweep.vector - 1) / sweep.vector;
+        let per_row = axis.extent.parts(sweep.vector);
         if number == last { (number, per_row, sweep.vector) } else { (number, axis.extent, 1) }
     });
     cut(linear, &counts.collect::<Vec<_>>())
 }
 
 /// Cuts a linear index; each entry is (axis, number of coordinates, elements to a coordinate), outermost first.
-pub(super) fn cut(linear: &Index, counts: &[(usize, i64, i64)]) -> Vec<Definition> {
+pub(super) fn cut(linear: &Index, counts: &[(usize, Number, i64)]) -> Vec<Definition> {
     let mut definitions = Vec::new();
-    let mut below = 1;
+    let mut below = Number::ONE;
     for (position, &(axis, count, scale)) in counts.iter().enumerate().rev() {
         let quotient = linear.clone() / below;
         let coordinate = if position == 0 { quotient } else { quotient % count };
         definitions.push(Definition::new(Variable::Axis(axis), coordinate * scale));
-        below *= count;
+        below = below * count;
     }
     definitions.reverse();
     definitions

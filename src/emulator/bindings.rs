@@ -65,6 +65,7 @@ impl<'a> Bindings<'a> {
                 Parameter::Constant { .. } | Parameter::Workspace { .. } | Parameter::Accumulators { .. } => {}
                 Parameter::Intermediate { .. } | Parameter::IntermediateMap { .. } => {}
                 Parameter::OwnRank { .. } | Parameter::AbsentRank | Parameter::FirstHead(_) => {}
+                Parameter::Int(_) | Parameter::Long(_) => {}
             }
         }
         Ok(bindings)
@@ -137,7 +138,8 @@ impl<'a> Bindings<'a> {
             // the CPU is the only GPU: the first of its node
             Parameter::OwnRank { .. } => Some(Argument::Int(0)),
             Parameter::AbsentRank => Some(Argument::Pointer(std::ptr::null_mut())),
-            Parameter::FirstHead(head) => Some(Argument::Int(head)),
+            Parameter::FirstHead(number) | Parameter::Int(number) => Some(Argument::Int(number)),
+            Parameter::Long(number) => Some(Argument::LongLong(number)),
             Parameter::Constant { bits, .. } => Some(Argument::Float(f32::from_bits(bits))),
             Parameter::Workspace { offset }
             | Parameter::Accumulators { offset, .. }

@@ -119,13 +119,11 @@ pub(super) fn read_context(root: &Object, graph: &mut Graph) -> Result<Vec<Strin
     graph.io_data_type = context.data_type("io_data_type")?;
     graph.intermediate_data_type = context.data_type("intermediate_data_type")?;
     graph.compute_data_type = context.data_type("compute_data_type")?;
-    let mut warnings = Vec::new();
-    for key in ["is_dynamic_shape_enabled", "is_override_shape_enabled"] {
-        if context.boolean(key)? == Some(true) {
-            warnings.push(format!("`{key}` is set; the graph is read with the dims it states"));
-        }
-    }
-    Ok(warnings)
+    graph.is_dynamic = context.boolean("is_dynamic_shape_enabled")?.unwrap_or_default();
+    let key = "is_override_shape_enabled";
+    let is_overridden = context.boolean(key)? == Some(true);
+    let warning = is_overridden.then(|| format!("`{key}` is set; the graph is read with the dims it states"));
+    Ok(warning.into_iter().collect())
 }
 
 #[cfg(test)]
@@ -165,11 +163,11 @@ mod tests {
     #[test]
     fn the_context_gives_the_graph_its_defaults() {
         let root = json!({"context": {"io_data_type": "HALF", "compute_data_type": null, "name": "net",
-                                      "is_dynamic_shape_enabled": true}});
+                                      "is_dynamic_shape_enabled": true, "is_override_shape_enabled": true}});
         let mut graph = Graph::new();
         let warnings = read_context(root.as_object().unwrap(), &mut graph).unwrap();
-        assert_eq!(graph, Graph::new().name("net").io_data_type(DataType::Half));
-        assert_eq!(warnings.len(), 1);
+        let expected = Graph { is_dynamic: true, ..Graph::new().name("net").io_data_type(DataType::Half) };
+        assert_eq!((graph, warnings.len()), (expected, 1));
     }
 
     #[test]

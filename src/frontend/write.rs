@@ -68,7 +68,7 @@ fn envelope(graph: &Graph, version: i64, backend: &str, json_version: &str) -> O
     put("intermediate_data_type", type_name(graph.intermediate_data_type));
     put("compute_data_type", type_name(graph.compute_data_type));
     put("sm_count", json!(-1));
-    put("is_dynamic_shape_enabled", json!(false));
+    put("is_dynamic_shape_enabled", json!(graph.is_dynamic));
     put("is_override_shape_enabled", json!(false));
     if json_version == "1.0" || !graph.name.is_empty() {
         put("name", json!(graph.name));

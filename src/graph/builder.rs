@@ -36,6 +36,9 @@ pub struct Graph {
     pub intermediate_data_type: Option<DataType>,
     /// Compute type of operations that state none.
     pub compute_data_type: Option<DataType>,
+    /// Whether extents and strides are told to kernels when they are launched, so that other shapes share their binaries
+    /// (`is_dynamic_shape_enabled`).
+    pub is_dynamic: bool,
     pub(crate) tensors: Vec<Tensor>,
     pub(crate) operations: Vec<Operation<TensorHandle>>,
 }
@@ -49,6 +52,12 @@ impl Graph {
     /// Sets the name used in messages.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
+        self
+    }
+
+    /// Lets other shapes share kernels: extents and strides are told to them when they are launched.
+    pub fn with_dynamic_shapes(mut self) -> Self {
+        self.is_dynamic = true;
         self
     }
 

@@ -20,6 +20,7 @@ pub(super) struct DefaultTypes {
 pub(super) struct Draft {
     pub(super) name: String,
     pub(super) default_types: DefaultTypes,
+    pub(super) is_dynamic: bool,
     /// All tensors of the author, used or not; unused ones are never looked at.
     pub(super) tensors: Vec<Tensor>,
     pub(super) operations: Vec<Operation>,
@@ -46,6 +47,7 @@ impl Draft {
                 intermediate: graph.intermediate_data_type,
                 compute: graph.compute_data_type,
             },
+            is_dynamic: graph.is_dynamic,
             tensors: graph.tensors.clone(),
             operations: graph.operations.iter().map(numbered).collect(),
             notes: Vec::new(),

@@ -74,7 +74,8 @@ fn assemble(mut draft: Draft, order: &[OperationId]) -> FinalizedGraph {
     let operations = renumber_operations(&mut draft, order, &number);
     let mut tensors = renumber_tensors(&mut draft, &tensor_order, &number);
     assign_uids(&mut tensors);
-    let key = GraphKey::of(&tensors, &operations);
+    let class = draft.is_dynamic.then(|| GraphKey::of_class(&tensors, &operations));
+    let key = GraphKey::of(&tensors, &operations, class);
     let tensors: Vec<FinalTensor> = tensors.into_iter().map(complete_tensor).collect();
     FinalizedGraph {
         name: draft.name,
@@ -88,6 +89,7 @@ fn assemble(mut draft: Draft, order: &[OperationId]) -> FinalizedGraph {
         became,
         expectations: draft.expectations,
         key,
+        class,
     }
 }
 

@@ -77,6 +77,8 @@ pub struct FinalizedGraph {
     /// What host scalars have to be that the graph no longer has.
     pub(super) expectations: Vec<Expectation>,
     pub(super) key: GraphKey,
+    /// Identity of all but extents and strides, where these are told to kernels when they are launched.
+    pub(super) class: Option<GraphKey>,
 }
 
 impl FinalizedGraph {
@@ -88,6 +90,17 @@ impl FinalizedGraph {
     /// Identity of everything that affects generated code.
     pub fn key(&self) -> GraphKey {
         self.key
+    }
+
+    /// Whether extents and strides are told to kernels when they are launched.
+    pub fn is_dynamic(&self) -> bool {
+        self.class.is_some()
+    }
+
+    /// Identity of the code that kernels share: of a dynamic graph without its extents and strides, which a kernel's text shows as far as they
+    /// matter.
+    pub fn class(&self) -> GraphKey {
+        self.class.unwrap_or(self.key)
     }
 
     /// What was completed, removed or assumed; sentences for people.
@@ -330,6 +343,7 @@ impl FinalizedGraph {
             io_data_type: self.default_types.io,
             intermediate_data_type: self.default_types.intermediate,
             compute_data_type: self.default_types.compute,
+            is_dynamic: self.is_dynamic(),
             tensors: self.tensors.iter().map(FinalTensor::to_tensor).collect(),
             operations: self.operations.iter().map(|operation| operation.of_tensors(TensorId::handle)).collect(),
         }

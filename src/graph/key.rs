@@ -23,21 +23,23 @@ impl GraphKey {
         self.0
     }
 
-    /// Key of complete tensors and operations in canonical order.
-    pub(super) fn of(tensors: &[Tensor], operations: &[Operation]) -> Self {
+    /// Key of complete tensors and operations in canonical order, which share a class where shapes are dynamic.
+    pub(super) fn of(tensors: &[Tensor], operations: &[Operation], class: Option<Self>) -> Self {
         let mut bytes = Bytes(FORM.to_vec());
-        bytes.length(tensors.len());
-        for tensor in tensors {
-            bytes.0.extend(tensor_bytes(tensor));
-            bytes.integer(tensor.ragged_offset.map_or(-1, |id| id.index() as i64));
-        }
-        bytes.length(operations.len());
-        for operation in operations {
-            bytes.0.extend(operation_bytes(operation));
-            let slots = operation.inputs.iter().chain(&operation.outputs);
-            slots.for_each(|slot| bytes.length(slot.1.index()));
-        }
-        Self(*blake3::hash(&bytes.0).as_bytes())
+        bytes.graph(tensors, operations, tensor_bytes);
+        class.iter().for_each(|class| bytes.0.extend(class.0));
+        bytes.hashed()
+    }
+
+    /// The same without extents and strides.
+    pub(super) fn of_class(tensors: &[Tensor], operations: &[Operation]) -> Self {
+        let mut bytes = Bytes(FORM.to_vec());
+        let shapeless = |tensor: &Tensor| {
+            let unit = vec![1; tensor.dim.len()];
+            tensor_bytes(&Tensor { dim: unit.clone(), stride: unit, ..tensor.clone() })
+        };
+        bytes.graph(tensors, operations, shapeless);
+        bytes.hashed()
     }
 }
 
@@ -79,6 +81,24 @@ pub(super) fn operation_bytes(operation: &Operation) -> Vec<u8> {
 pub(super) struct Bytes(Vec<u8>);
 
 impl Bytes {
+    fn graph(&mut self, tensors: &[Tensor], operations: &[Operation], tensor_bytes: impl Fn(&Tensor) -> Vec<u8>) {
+        self.length(tensors.len());
+        for tensor in tensors {
+            self.0.extend(tensor_bytes(tensor));
+            self.integer(tensor.ragged_offset.map_or(-1, |id| id.index() as i64));
+        }
+        self.length(operations.len());
+        for operation in operations {
+            self.0.extend(operation_bytes(operation));
+            let slots = operation.inputs.iter().chain(&operation.outputs);
+            slots.for_each(|slot| self.length(slot.1.index()));
+        }
+    }
+
+    fn hashed(self) -> GraphKey {
+        GraphKey(*blake3::hash(&self.0).as_bytes())
+    }
+
     pub(super) fn integer(&mut self, value: i64) {
         self.0.extend(value.to_le_bytes());
     }

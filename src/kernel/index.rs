@@ -6,6 +6,8 @@
 use std::collections::BTreeSet;
 use std::ops::{Add, Div, Mul, Rem};
 
+use super::Number;
+
 /// One of the four indices of a matrix product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
@@ -88,22 +90,22 @@ impl From<Quantity> for Variable {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Index {
     /// A number.
-    Constant(i64),
+    Constant(Number),
     /// A variable.
     Variable(Variable),
     /// Terms added up: at least two, none of them a sum or zero.
     Sum(Vec<Index>),
     /// Times a number other than 0 and 1.
-    Product(Box<Index>, i64),
+    Product(Box<Index>, Number),
     /// Divided by a number above 1, rounded down.
-    Quotient(Box<Index>, i64),
+    Quotient(Box<Index>, Number),
     /// What a division by a number above 1 leaves.
-    Remainder(Box<Index>, i64),
+    Remainder(Box<Index>, Number),
 }
 
 impl Index {
     /// Zero.
-    pub const ZERO: Self = Self::Constant(0);
+    pub const ZERO: Self = Self::Constant(Number::known(0));
 
     /// A variable.
     pub fn variable(variable: impl Into<Variable>) -> Self {
@@ -120,10 +122,10 @@ impl Index {
         terms.into_iter().fold(Self::ZERO, Self::add)
     }
 
-    /// Its number, if it is one.
+    /// Its number, if it is one that the text knows.
     pub fn constant(&self) -> Option<i64> {
         match self {
-            Self::Constant(value) => Some(*value),
+            Self::Constant(value) => value.as_known(),
             _ => None,
         }
     }
@@ -148,26 +150,32 @@ impl Index {
 
     fn terms(self) -> Vec<Self> {
         match self {
-            Self::Constant(0) => Vec::new(),
+            Self::Constant(value) if value == 0 => Vec::new(),
             Self::Sum(terms) => terms,
             other => vec![other],
         }
     }
 
-    /// Whether a number divides it whatever its variables are.
-    fn is_multiple_of(&self, divisor: i64) -> bool {
+    /// Whether a number divides it whatever its variables are, and whatever launches tell.
+    fn is_multiple_of(&self, divisor: Number) -> bool {
         match self {
-            Self::Constant(value) => value % divisor == 0,
-            Self::Product(inner, factor) => factor % divisor == 0 || inner.is_multiple_of(divisor),
+            Self::Constant(value) => is_multiple(*value, divisor),
+            Self::Product(inner, factor) => is_multiple(*factor, divisor) || inner.is_multiple_of(divisor),
             Self::Sum(terms) => terms.iter().all(|term| term.is_multiple_of(divisor)),
-            Self::Variable(_) | Self::Quotient(..) | Self::Remainder(..) => divisor == 1,
+            Self::Variable(_) | Self::Quotient(..) | Self::Remainder(..) => divisor == Number::ONE,
         }
     }
 }
 
-impl From<i64> for Index {
-    fn from(value: i64) -> Self {
-        Self::Constant(value)
+/// Whether a number is a multiple of another in all texts.
+fn is_multiple(number: Number, divisor: Number) -> bool {
+    let known = number.as_known().zip(divisor.as_known());
+    number == divisor || divisor == Number::ONE || known.is_some_and(|(number, divisor)| number % divisor == 0)
+}
+
+impl<N: Into<Number>> From<N> for Index {
+    fn from(value: N) -> Self {
+        Self::Constant(value.into())
     }
 }
 
@@ -176,7 +184,7 @@ impl Add for Index {
 
     fn add(self, other: Self) -> Self {
         if let (Self::Constant(a), Self::Constant(b)) = (&self, &other) {
-            return Self::Constant(a + b);
+            return Self::Constant(*a + *b);
         }
         let mut terms = self.terms();
         terms.extend(other.terms());
@@ -188,33 +196,37 @@ impl Add for Index {
     }
 }
 
-impl Mul<i64> for Index {
+impl<N: Into<Number>> Mul<N> for Index {
     type Output = Self;
 
-    fn mul(self, factor: i64) -> Self {
-        match (self, factor) {
-            (_, 0) => Self::ZERO,
-            (index, 1) => index,
-            (Self::Constant(value), _) => Self::Constant(value * factor),
-            (Self::Product(inner, other), _) => *inner * (other * factor),
-            (index, _) => Self::Product(Box::new(index), factor),
+    fn mul(self, factor: N) -> Self {
+        let factor = factor.into();
+        match self {
+            _ if factor == Number::known(0) => Self::ZERO,
+            index if factor == Number::ONE => index,
+            Self::Constant(value) => Self::Constant(value * factor),
+            Self::Product(inner, other) => *inner * (other * factor),
+            index => Self::Product(Box::new(index), factor),
         }
     }
 }
 
-impl Div<i64> for Index {
+impl<N: Into<Number>> Div<N> for Index {
     type Output = Self;
 
     /// # Panics
     /// If the divisor is zero or negative: a defect of ours.
-    fn div(self, divisor: i64) -> Self {
-        assert!(divisor > 0, "divisors are positive");
+    fn div(self, divisor: N) -> Self {
+        let divisor = divisor.into();
+        assert!(divisor.value() > 0, "divisors are positive");
         match self {
-            index if divisor == 1 => index,
-            Self::Constant(value) => Self::Constant(value.div_euclid(divisor)),
+            index if divisor == Number::ONE => index,
+            Self::Constant(value) => Self::Constant(value.quotient(divisor)),
             Self::Quotient(inner, other) => *inner / (other * divisor),
-            Self::Product(inner, factor) if factor % divisor == 0 => *inner * (factor / divisor),
-            Self::Product(inner, factor) if divisor % factor == 0 && factor > 0 => *inner / (divisor / factor),
+            Self::Product(inner, factor) if is_multiple(factor, divisor) => *inner * factor.quotient(divisor),
+            Self::Product(inner, factor) if factor.value() > 0 && is_multiple(divisor, factor) => {
+                *inner / divisor.quotient(factor)
+            }
             Self::Sum(terms) if terms.iter().all(|term| term.is_multiple_of(divisor)) => {
                 Self::sum(terms.into_iter().map(|term| term / divisor))
             }
@@ -223,15 +235,18 @@ impl Div<i64> for Index {
     }
 }
 
-impl Rem<i64> for Index {
+impl<N: Into<Number>> Rem<N> for Index {
     type Output = Self;
 
     /// # Panics
     /// If the divisor is zero or negative: a defect of ours.
-    fn rem(self, divisor: i64) -> Self {
-        assert!(divisor > 0, "divisors are positive");
+    fn rem(self, divisor: N) -> Self {
+        let divisor = divisor.into();
+        assert!(divisor.value() > 0, "divisors are positive");
         match self {
-            Self::Constant(value) => Self::Constant(value.rem_euclid(divisor)),
+            Self::Constant(value) if !value.is_told() && !divisor.is_told() => {
+                Self::from(value.value().rem_euclid(divisor.value()))
+            }
             index if index.is_multiple_of(divisor) => Self::ZERO,
             index => Self::Remainder(Box::new(index), divisor),
         }
@@ -311,12 +326,12 @@ mod tests {
     fn folding_keeps_values() {
         fn value(index: &Index, x: i64) -> i64 {
             match index {
-                Index::Constant(value) => *value,
+                Index::Constant(value) => value.value(),
                 Index::Variable(_) => x,
                 Index::Sum(terms) => terms.iter().map(|term| value(term, x)).sum(),
-                Index::Product(inner, factor) => value(inner, x) * factor,
-                Index::Quotient(inner, divisor) => value(inner, x) / divisor,
-                Index::Remainder(inner, divisor) => value(inner, x) % divisor,
+                Index::Product(inner, factor) => value(inner, x) * factor.value(),
+                Index::Quotient(inner, divisor) => value(inner, x) / divisor.value(),
+                Index::Remainder(inner, divisor) => value(inner, x) % divisor.value(),
             }
         }
         const NUMBERS: [i64; 5] = [1, 2, 3, 4, 12];

@@ -2,21 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::{Number, Told};
 use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
 
 /// One axis of an iteration space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
     /// Number of coordinates.
-    pub extent: i64,
+    pub extent: Number,
     /// Whether the graph's reductions run over it.
     pub reduced: bool,
     /// The graph axes merged into it, outermost first; exactly one if some step reads its coordinate.
     pub graph_axes: Vec<usize>,
     /// Stride in elements of every tensor in memory; 0 where the tensor broadcasts.
-    pub strides: BTreeMap<TensorId, i64>,
+    pub strides: BTreeMap<TensorId, Number>,
     /// Stride in elements of the core's accumulators in the workspace, if the pass reads them.
-    pub accumulators: i64,
+    pub accumulators: Number,
 }
 
 /// Axes from outermost to innermost.
@@ -62,7 +63,7 @@ impl IterationSpace {
     fn push(&mut self, inner: Axis, request: &IterationRequest<'_>) {
         match self.axes.last_mut() {
             Some(outer) if request.may_merge(outer, &inner) => {
-                outer.extent *= inner.extent;
+                outer.extent = outer.extent * inner.extent;
                 outer.graph_axes.extend(inner.graph_axes);
                 outer.strides = inner.strides;
                 outer.accumulators = inner.accumulators;
@@ -73,24 +74,48 @@ impl IterationSpace {
 
     /// Number of points.
     pub fn points(&self) -> i64 {
-        self.axes.iter().map(|axis| axis.extent).product()
+        self.axes.iter().map(|axis| axis.extent.value()).product()
     }
 
     /// Number of points over the reduced, or the kept, axes.
     pub fn points_where(&self, reduced: bool) -> i64 {
-        self.axes.iter().filter(|axis| axis.reduced == reduced).map(|axis| axis.extent).product()
+        self.axes.iter().filter(|axis| axis.reduced == reduced).map(|axis| axis.extent.value()).product()
     }
 }
 
 impl IterationRequest<'_> {
     fn axis(&self, axis: usize) -> Axis {
         Axis {
-            extent: self.extents[axis],
+            extent: self.extent(axis),
             reduced: self.reduced.contains(&axis),
             graph_axes: vec![axis],
-            strides: self.tensors.iter().map(|&id| (id, step(self.graph.tensor(id), axis))).collect(),
-            accumulators: self.accumulators.get(axis).copied().unwrap_or(0),
+            strides: self.tensors.iter().map(|&id| (id, self.stride(id, axis))).collect(),
+            accumulators: self.accumulators.get(axis).copied().unwrap_or(0).into(),
         }
+    }
+
+    /// The extent of a graph axis, which launches tell where shapes are dynamic.
+    fn extent(&self, axis: usize) -> Number {
+        let value = self.extents[axis];
+        if self.graph.is_dynamic() { Number::told(value, Told::Extent(axis)) } else { value.into() }
+    }
+
+    /// The step of a tensor along a graph axis: where axes lie one behind the other, it follows from their extents.
+    fn stride(&self, id: TensorId, axis: usize) -> Number {
+        let tensor = self.graph.tensor(id);
+        let value = step(tensor, axis);
+        if !self.graph.is_dynamic() {
+            return value.into();
+        }
+        let is_inside = |&inner: &usize| {
+            let [stride, extent] = [step(tensor, inner), tensor.dim[inner]];
+            stride > 0 && extent > 1 && extent == self.extents[inner] && stride * extent == value
+        };
+        let inside = (0..tensor.dim.len()).find(is_inside);
+        inside.map_or_else(
+            || Number::told(value, Told::Stride(id.index(), axis)),
+            |inner| self.stride(id, inner) * self.extent(inner),
+        )
     }
 
     fn may_merge(&self, outer: &Axis, inner: &Axis) -> bool {
@@ -132,7 +157,7 @@ mod tests {
             pinned: &pinned.iter().copied().collect(),
             accumulators: &[],
         };
-        IterationSpace::new(&request).axes.into_iter().map(|axis| (axis.extent, axis.graph_axes)).collect()
+        IterationSpace::new(&request).axes.into_iter().map(|axis| (axis.extent.value(), axis.graph_axes)).collect()
     }
 
     fn row_major(dim: [i64; 4]) -> Tensor {

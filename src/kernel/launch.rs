@@ -68,6 +68,10 @@ pub enum Parameter {
     AbsentRank,
     /// The first of the heads that a launch computes, as `int`.
     FirstHead(i32),
+    /// A number that the text does not know, as `int`.
+    Int(i32),
+    /// The same as `long long`.
+    Long(i64),
     /// A tensor map by value, made from the tensor's device pointer.
     TensorMap(TensorMap),
     /// A tensor map by value of a virtual tensor that lies in the plan's workspace, as [`Self::Intermediate`] does.
@@ -95,9 +99,8 @@ impl Parameter {
             Self::Workspace { offset } => Self::Workspace { offset: offset + behind },
             Self::Intermediate { tensor, offset } => Self::Intermediate { tensor, offset: offset + behind },
             Self::IntermediateMap { map, offset } => Self::IntermediateMap { map, offset: offset + behind },
-            Self::Scalar(_) | Self::Constant { .. } | Self::OwnRank { .. } | Self::AbsentRank | Self::FirstHead(_) => {
-                self
-            }
+            Self::Scalar(_) | Self::Constant { .. } | Self::OwnRank { .. } | Self::AbsentRank => self,
+            Self::FirstHead(_) | Self::Int(_) | Self::Long(_) => self,
         }
     }
 }

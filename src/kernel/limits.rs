@@ -43,7 +43,7 @@ impl Launch {
 impl GemmKernel {
     /// Whether tiles, steps along k, and coordinates of boxes are counted without a loss.
     fn counts_fit(&self) -> Result<(), String> {
-        let (units, steps) = (self.units(), self.steps());
+        let (units, steps) = (self.units().value(), self.steps().value());
         if units > LARGEST {
             return Err(format!("C has {units} tiles; at most {LARGEST} are counted"));
         }

@@ -14,6 +14,7 @@ mod launch;
 mod limits;
 mod lowered;
 mod multiply;
+mod number;
 mod operand;
 mod shared;
 mod space;
@@ -35,6 +36,7 @@ pub use multiply::{
     CONSUMER_WARPS, CONSUMERS, Fma, GemmTile, Mma, MmaType, Multiply, REGISTERS, Schedule, Sums, WARPGROUP, WGMMA_ROWS,
     Wgmma, row_along_outer,
 };
+pub use number::{Number, Told};
 pub use operand::{BoxStart, Fetch, Operand};
 pub use shared::{SharedLayout, SharedRequest, StageLayout};
 pub use space::{Coordinate, Counted, Derived, Digit, GemmSpace, digits_at};

@@ -1,6 +1,6 @@
 //! How a block multiplies its tiles.
 
-use super::Register;
+use super::{Number, Register};
 
 /// Elements of a swizzled row, of a tile or a box, that runs along m or n: the most that cut `rows` into whole columns of
 /// 64, 32 or 16 elements and at most 128 bytes.
@@ -23,9 +23,8 @@ pub struct GemmTile {
 
 impl GemmTile {
     /// Number of tiles along m and n.
-    pub fn counts(&self, [_, m, n, _]: [i64; 4]) -> [i64; 2] {
-        let count = |extent: i64, block: u32| (extent + i64::from(block) - 1) / i64::from(block);
-        [count(m, self.m), count(n, self.n)]
+    pub fn counts(&self, [_, m, n, _]: [impl Into<Number>; 4]) -> [Number; 2] {
+        [m.into().parts(i64::from(self.m)), n.into().parts(i64::from(self.n))]
     }
 }
 

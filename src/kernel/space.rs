@@ -4,7 +4,7 @@
 //! first; a tensor's coordinates are affine functions of the digits. So a pixel of a forward convolution is
 //! `m = (image · P + p) · Q + q`, and the row of X that its filter tap `r` reads is `h = p · stride + r · dilation − pad`.
 
-use super::{Definition, Index, Quantity, Role};
+use super::{Definition, Index, Number, Quantity, Role};
 
 /// One digit of an index in mixed radix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,39 +12,40 @@ pub struct Digit {
     /// What it counts.
     pub quantity: Quantity,
     /// Number of values.
-    pub extent: i64,
+    pub extent: Number,
     /// Number of values that the index gives it: where there are more than `extent`, the others lie outside, and operands are
     /// zero there.
-    pub radix: i64,
+    pub radix: Number,
 }
 
 impl Digit {
     /// A digit all of whose values are inside.
-    pub fn new(quantity: Quantity, extent: i64) -> Self {
+    pub fn new(quantity: Quantity, extent: impl Into<Number>) -> Self {
+        let extent = extent.into();
         Self { quantity, extent, radix: extent }
     }
 
     /// The digit in blocks of so many values, the last of which may reach outside. If k ends with it and a step of the mainloop is
     /// one block, all elements of a step share the digits before it: the taps of a convolution's filter.
     pub fn in_blocks_of(self, values: i64) -> Self {
-        Self { radix: (self.extent + values - 1) / values * values, ..self }
+        Self { radix: self.extent.parts(values) * values, ..self }
     }
 
     /// Whether some values that the index gives it lie outside.
     pub fn is_padded(&self) -> bool {
-        self.radix > self.extent
+        self.radix.value() > self.extent.value()
     }
 }
 
 /// The digits of an index at a value of it, outermost first.
 pub fn digits_at(index: &Index, digits: &[Digit]) -> Vec<Definition> {
-    let mut below = 1;
+    let mut below = Number::ONE;
     let mut definitions = Vec::new();
     for (position, digit) in digits.iter().enumerate().rev() {
         let quotient = index.clone() / below;
         let value = if position == 0 { quotient } else { quotient % digit.radix };
         definitions.push(Definition::new(digit.quantity, value));
-        below *= digit.radix;
+        below = below * digit.radix;
     }
     definitions.reverse();
     definitions
@@ -104,14 +105,14 @@ impl GemmSpace {
     }
 
     /// Number of values of a digit, or of what follows from digits, that are inside; 1 for what is neither.
-    pub fn extent_of(&self, quantity: Quantity) -> i64 {
+    pub fn extent_of(&self, quantity: Quantity) -> Number {
         let digits = Role::ALL.into_iter().flat_map(|role| self.digits(role));
         let mut extents = digits.map(|digit| (digit.quantity, digit.extent));
-        let of_derived = || self.derived.iter().map(|derived| (derived.quantity, derived.extent));
+        let of_derived = || self.derived.iter().map(|derived| (derived.quantity, Number::known(derived.extent)));
         extents
             .find(|known| known.0 == quantity)
             .or_else(|| of_derived().find(|known| known.0 == quantity))
-            .map_or(1, |known| known.1)
+            .map_or(Number::ONE, |known| known.1)
     }
 }
 
@@ -127,8 +128,13 @@ impl GemmSpace {
     }
 
     /// Number of values of each index b, m, n and k, those outside included.
-    pub fn extents(&self) -> [i64; 4] {
+    pub fn numbers(&self) -> [Number; 4] {
         Role::ALL.map(|role| self.digits(role).iter().map(|digit| digit.radix).product())
+    }
+
+    /// The same for the shape at hand.
+    pub fn extents(&self) -> [i64; 4] {
+        self.numbers().map(Number::value)
     }
 
     /// Elements of C.

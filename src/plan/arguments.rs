@@ -112,8 +112,11 @@ impl Arguments {
             Parameter::AbsentRank => {
                 self.push_words(&[among.absent_rank], 1);
             }
-            Parameter::FirstHead(head) => {
-                self.push_words(&[u64::from(head.cast_unsigned())], 1);
+            Parameter::FirstHead(number) | Parameter::Int(number) => {
+                self.push_words(&[u64::from(number.cast_unsigned())], 1);
+            }
+            Parameter::Long(number) => {
+                self.push_words(&[number.cast_unsigned()], 1);
             }
             Parameter::TensorMap(map) => {
                 let base = Variable::Pointer(pointer(graph, bindings, map.tensor)?);

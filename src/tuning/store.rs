@@ -80,7 +80,7 @@ impl TuningStore {
 
     /// The configs that bundles have for a graph and a device, whether or not the engine offers them.
     fn named_by_bundles(&self, selection: &Selection, device: &Device) -> impl Iterator<Item = EngineConfig> {
-        let graph = selection.supported().graph().key();
+        let graph = selection.supported().graph().class();
         self.bundles.iter().filter_map(move |bundle| bundle.config(graph, device)?.parse().ok())
     }
 

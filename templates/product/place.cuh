@@ -2,8 +2,8 @@
    are walked in bands of rows, `block` if the tile's row and column are read by name. -#>
 <%- if matrices %>
 const ${ index }$ b = ${ matrices.b }$;
-<%- if matrices.tiles > 1 %>
-const unsigned block = ${ number }$ % ${ matrices.tiles }$u;
+<%- if matrices.block %>
+const unsigned block = ${ matrices.block }$;
 <%- endif %>
 <%- endif %>
 <%- if raster %>
@@ -11,7 +11,7 @@ const unsigned block = ${ number }$ % ${ matrices.tiles }$u;
 <%- if not matrices %>
 const unsigned block = ${ number }$;
 <%- endif %>
-const unsigned band = block / ${ raster.tiles }$u, inside_band = block % ${ raster.tiles }$u;
+const unsigned band = ${ raster.band }$, inside_band = ${ raster.inside_band }$;
 const unsigned band_rows = min(${ raster.rows }$u, ${ raster.count_m }$u - band * ${ raster.rows }$u);
 const unsigned block_m = band * ${ raster.rows }$u + inside_band % band_rows, block_n = inside_band / band_rows;
 <%- endif %>

@@ -26,6 +26,7 @@ mod device_chains;
 mod device_executions;
 mod device_huge;
 mod device_peers;
+mod dynamic;
 mod emulator;
 mod evaluated;
 mod goldens;

@@ -10,6 +10,8 @@ const STRIDES: &[(&str, u64)] = &[
     ("emulator::infinities::", 10),
     ("emulator::pairs_of_knobs::", 4),
     ("emulator::stored_gradients::", 12),
+    ("emulator::dynamic::", 8),
+    ("emulator::layers::", 1),
     ("emulator::", 4),
     ("nvrtc::skipped", 1),
     ("nvrtc::every_config::", 4),

@@ -65,7 +65,7 @@ pub(super) fn text(graph: &FinalizedGraph, used: &mut Used, kernel: &GemmKernel,
     };
     let index = index_type(kernel.wide_index);
     let steps = Steps { kernel };
-    let [.., k] = kernel.space.extents();
+    let [.., k] = kernel.space.numbers();
     let each = steps.each_split() * i64::from(kernel.tile.k);
     let (first, last) = match kernel.splits {
         1 => ("0".to_owned(), k.to_string()),

@@ -132,8 +132,8 @@ impl Boxed<'_> {
             let is_channel = number + 1 == space.k.len();
             let each = if is_channel { i64::from(side.kernel.tile.k) } else { 1 };
             let count = space.counted.iter().find(|counted| counted.digit == digit.quantity);
-            let count =
-                count.map_or((digit.radix / each).to_string(), |counted| names::quantity(counted.count).to_owned());
+            let count = count
+                .map_or((digit.radix.value() / each).to_string(), |counted| names::quantity(counted.count).to_owned());
             let value = match (number, is_channel) {
                 (0, true) => format!("{rest} * {each}"),
                 (0, false) => rest.clone(),
@@ -284,9 +284,9 @@ fn outside(map: &TensorMap, position: usize) -> u64 {
 /// The outermost digit of k and its values, where blocks reach beyond the last tap.
 fn last_tap(side: &Side<'_>) -> Option<(Quantity, i64)> {
     let k = &side.kernel.space.k;
-    let all: i64 = k.iter().map(|digit| digit.radix).product();
+    let all: i64 = k.iter().map(|digit| digit.radix.value()).product();
     let reaches_beyond = side.blocks() > 1 && all % i64::from(side.kernel.tile.k) != 0;
-    k.first().filter(|_| reaches_beyond).map(|digit| (digit.quantity, digit.extent))
+    k.first().filter(|_| reaches_beyond).map(|digit| (digit.quantity, digit.extent.value()))
 }
 
 impl Side<'_> {
@@ -306,7 +306,7 @@ impl Side<'_> {
     fn falls_below_zero(&self, tap: &Coordinate) -> bool {
         let digits = self.kernel.space.digits(Role::outer(self.slot));
         let counts_down = |term: &(Quantity, i64)| term.1 < 0 && digits.iter().any(|digit| digit.quantity == term.0);
-        let extent: i64 = digits.iter().map(|digit| digit.radix).product();
+        let extent: i64 = digits.iter().map(|digit| digit.radix.value()).product();
         extent % i64::from(self.block()) != 0 && tap.terms.iter().any(counts_down)
     }
 

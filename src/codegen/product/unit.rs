@@ -3,10 +3,12 @@
 use serde::Serialize;
 
 use crate::codegen::index::{definition_lines, index_type, spell};
-use crate::codegen::names;
 use crate::codegen::template::{self, template};
+use crate::codegen::{names, told};
 use crate::error::Error;
-use crate::kernel::{ChannelTail, Definition, Digit, Epilogue, GemmKernel, Index, Quantity, Role, Variable, needed};
+use crate::kernel::{
+    ChannelTail, Definition, Digit, Epilogue, GemmKernel, Index, Number, Quantity, Role, Variable, needed,
+};
 
 /// What the records of `fma` and `mma` share.
 #[derive(Serialize)]
@@ -36,9 +38,8 @@ pub(super) struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    pub(super) fn each_split(&self) -> i64 {
-        let splits = i64::from(self.kernel.splits);
-        (self.kernel.steps() + splits - 1) / splits
+    pub(super) fn each_split(&self) -> Number {
+        self.kernel.steps().parts(i64::from(self.kernel.splits))
     }
 
     pub(super) fn are_split(&self) -> bool {
@@ -61,7 +62,7 @@ impl Steps<'_> {
         let counts: Vec<String> =
             space.counted.iter().map(|counted| format!("int({})", names::quantity(counted.count))).collect();
         let is_counted = |digit: &&Digit| space.counted.iter().any(|counted| counted.digit == digit.quantity);
-        let others: i64 = space.k.iter().filter(|digit| !is_counted(digit)).map(|digit| digit.radix).product();
+        let others: i64 = space.k.iter().filter(|digit| !is_counted(digit)).map(|digit| digit.radix.value()).product();
         let tile_k = i64::from(self.kernel.tile.k);
         let steps = format!("{} * {}", counts.join(" * "), (others + tile_k - 1) / tile_k);
         // where no tap reaches the pixels of a matrix, one step multiplies the zeros beyond the filter
@@ -132,8 +133,8 @@ struct PlaceText {
 /// Several matrices.
 #[derive(Serialize)]
 struct MatricesText {
-    /// Tiles of each.
-    tiles: i64,
+    /// Which of its tiles it is, where each has several.
+    block: Option<String>,
     /// Which one it is.
     b: String,
 }
@@ -141,26 +142,27 @@ struct MatricesText {
 /// Bands of rows of tiles that blocks walk before they step to the next column.
 #[derive(Serialize)]
 struct RasterText {
-    rows: i64,
-    /// Tiles of a whole band.
-    tiles: i64,
-    count_m: i64,
+    rows: Number,
+    /// Of which band of whole rows a tile is, and where in it.
+    band: String,
+    inside_band: String,
+    count_m: Number,
 }
 
 impl PlaceText {
     /// Where every block stays in a column of tiles of one matrix: neighbouring blocks have different ones.
     fn of_columns(kernel: &GemmKernel, number: &str) -> Self {
-        let [batch, ..] = kernel.space.extents();
-        let [_, count_n] = kernel.tile.counts(kernel.space.extents());
-        let b = format!("{} % {batch}u", quotient(number, count_n));
-        let block = [quotient(number, kernel.columns()), format!("{number} % {count_n}u")];
+        let [batch, ..] = kernel.space.numbers();
+        let [_, count_n] = kernel.tile.counts(kernel.space.numbers());
+        let b = remainder(&quotient(number, count_n), batch);
+        let block = [quotient(number, kernel.columns()), remainder(number, count_n)];
         let cast = if kernel.wide_index { format!("({})", index_type(true)) } else { String::new() };
         let tile = [("block_m", kernel.tile.m), ("block_n", kernel.tile.n)];
         let tile = tile.map(|(name, size)| format!("{cast}{name} * {size}"));
         Self {
             index: index_type(kernel.wide_index),
             number: number.to_owned(),
-            matrices: (batch > 1).then_some(MatricesText { tiles: 1, b }),
+            matrices: (batch > 1).then_some(MatricesText { block: None, b }),
             raster: None,
             block: Some(block),
             tile,
@@ -176,22 +178,28 @@ pub(super) fn place(kernel: &GemmKernel, number: &str) -> Result<String, Error> 
     if kernel.stays_in_columns() {
         return template::render(template!("product/place.cuh"), &PlaceText::of_columns(kernel, number));
     }
-    let [batch, ..] = kernel.space.extents();
-    let [count_m, count_n] = kernel.tile.counts(kernel.space.extents());
+    let [batch, ..] = kernel.space.numbers();
+    let [count_m, count_n] = kernel.tile.counts(kernel.space.numbers());
     let tiles = count_m * count_n;
-    let matrices = (batch > 1).then(|| MatricesText { tiles, b: quotient(number, tiles) });
+    let of_matrix = || (tiles > 1).then(|| remainder(number, tiles));
+    let matrices = (batch > 1).then(|| MatricesText { block: of_matrix(), b: quotient(number, tiles) });
     let has_several = batch > 1 && tiles > 1;
     let block = if has_several { "block".to_owned() } else { number.to_owned() };
     let is_raster = count_m > 1 && count_n > 1 && kernel.raster > 1;
-    let rows = i64::from(kernel.raster).min(count_m);
-    let raster = is_raster.then_some(RasterText { rows, tiles: rows * count_n, count_m });
-    let [block_m, block_n] = match (is_raster, count_m, count_n) {
+    let rows = Number::known(kernel.raster.into()).min(count_m);
+    let raster = is_raster.then(|| RasterText {
+        rows,
+        band: quotient("block", rows * count_n),
+        inside_band: remainder("block", rows * count_n),
+        count_m,
+    });
+    let [block_m, block_n] = match (is_raster, count_m.value(), count_n.value()) {
         (true, ..) => ["block_m".to_owned(), "block_n".to_owned()],
         (false, 1, 1) => ["0".to_owned(), "0".to_owned()],
         (false, 1, _) => ["0".to_owned(), block.clone()],
         // One column of tiles, too, comes from a division: where the compiler knows that `n0` is 0 it hoists and unrolls what it
         // should not (`docs/performance-notes.md`).
-        (false, ..) => [format!("{block} % {count_m}u"), quotient(&block, count_m)],
+        (false, ..) => [remainder(&block, count_m), quotient(&block, count_m)],
     };
     let index = index_type(kernel.wide_index);
     let cast = if kernel.wide_index { format!("({index})") } else { String::new() };
@@ -211,8 +219,17 @@ pub(super) fn place(kernel: &GemmKernel, number: &str) -> Result<String, Error> 
 }
 
 /// `unit / 5u`
-pub(super) fn quotient(number: &str, divisor: i64) -> String {
-    if divisor == 1 { number.to_owned() } else { format!("{number} / {divisor}u") }
+pub(super) fn quotient(number: &str, divisor: Number) -> String {
+    match divisor {
+        divisor if divisor == Number::ONE => number.to_owned(),
+        divisor if divisor.is_told() => told::quotient(number, divisor),
+        divisor => format!("{number} / {divisor}u"),
+    }
+}
+
+/// `unit % 5u`
+pub(super) fn remainder(number: &str, divisor: Number) -> String {
+    if divisor.is_told() { told::remainder(number, divisor) } else { format!("{number} % {divisor}u") }
 }
 
 /// Whether partial results of reductions lie by the rows and columns of tiles.

@@ -7,15 +7,15 @@ use serde::Serialize;
 use super::epilogue::{self, EpilogueParts, Mending, Places, staged};
 use super::loads::{BoxLoads, Boxed, LoadsText};
 use super::operand::{Side, filled, fragments};
-use super::unit::{Steps, place, quotient, zeros};
+use super::unit::{Steps, place, quotient, remainder, zeros};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{DataType, FinalizedGraph};
 use crate::kernel::{
-    Boxes, CONSUMERS, ChannelTail, Epilogue, Fetch, GemmKernel, MmaType, Operand, Register, Schedule, Sums, TensorMap,
-    WARPGROUP, WGMMA_ROWS, Wgmma, row_along_outer,
+    Boxes, CONSUMERS, ChannelTail, Epilogue, Fetch, GemmKernel, MmaType, Number, Operand, Register, Schedule, Sums,
+    TensorMap, WARPGROUP, WGMMA_ROWS, Wgmma, row_along_outer,
 };
 
 /// Device code that every kernel of the skeleton uses.
@@ -107,7 +107,7 @@ struct BoxBarriersText {
 #[derive(Serialize)]
 struct ProducerText {
     stages: u32,
-    units: i64,
+    units: Number,
     unit: String,
     steps: String,
     /// Bytes of a stage, and of what comes in boxes.
@@ -128,7 +128,7 @@ struct ProducerText {
 #[derive(Serialize)]
 struct FillingText {
     stages: u32,
-    units: i64,
+    units: Number,
     unit: String,
     steps: String,
     stage_bytes: u32,
@@ -167,7 +167,7 @@ struct DirectText {
 #[derive(Serialize)]
 struct ConsumerText {
     stages: u32,
-    units: i64,
+    units: Number,
     unit: String,
     steps: String,
     stage_bytes: u32,
@@ -446,9 +446,11 @@ impl<'a> Skeleton<'a> {
         let Some(steps) = self.steps().line("split") else {
             return place(self.kernel, "unit");
         };
-        let split = match tiles {
-            1 => "const unsigned split = unit, number = 0;".to_owned(),
-            _ => format!("const unsigned split = unit / {tiles}u, number = unit % {tiles}u;"),
+        let split = match tiles == Number::ONE {
+            true => "const unsigned split = unit, number = 0;".to_owned(),
+            false => {
+                format!("const unsigned split = {}, number = {};", quotient("unit", tiles), remainder("unit", tiles))
+            }
         };
         Ok(format!("// a tile of C, and a part of k\n{split}\n{steps}\n{}", place(self.kernel, "number")?))
     }
@@ -630,8 +632,8 @@ impl<'a> Skeleton<'a> {
         let (tiles, steps) = (self.kernel.tiles(), self.steps());
         let (each, all) = (steps.each_split(), self.kernel.steps());
         if steps.are_counted() {
-            let [batch, ..] = self.kernel.space.extents();
-            let (of_matrix, b) = (steps.of_matrix(), quotient("unit", tiles / batch));
+            let [batch, ..] = self.kernel.space.numbers();
+            let (of_matrix, b) = (steps.of_matrix(), quotient("unit", tiles.quotient(batch)));
             let of_unit = format!("const auto steps_of = [&](unsigned unit) {{ return steps_of_matrix({b}); }};");
             return self.turns_of(format!("{of_matrix}\n{of_unit}"));
         }
@@ -639,7 +641,7 @@ impl<'a> Skeleton<'a> {
             let skipped = format!("consumer == 0 ? 0 : {all}");
             return TurnsText { last_step: steps.last(), steps_of: None, skipped, left: format!("stage += {all};") };
         }
-        let of_unit = format!("min({each}u, {all}u - unit / {tiles}u * {each}u)");
+        let of_unit = format!("min({each}u, {all}u - {} * {each}u)", quotient("unit", tiles));
         self.turns_of(format!("const auto steps_of = [&](unsigned unit) {{ return {of_unit}; }};"))
     }
 

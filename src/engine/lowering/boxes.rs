@@ -49,7 +49,7 @@ impl EpilogueBoxes {
         program: &StageProgram,
         stores: &[TensorId],
     ) -> Option<Self> {
-        let line = problem.tap_row.and_then(|_| problem.space.m.last()).map(|pixels| pixels.radix);
+        let line = problem.tap_row.and_then(|_| problem.space.m.last()).map(|pixels| pixels.radix.value());
         let line = line.filter(|_| problem.reaches_beyond());
         let planner = Planner { graph, problem, line };
         let stored: Option<Vec<BoxedTensor>> =
@@ -166,8 +166,8 @@ impl Planner<'_> {
         let axis = self.problem.axis_of(pixels.quantity)?;
         let of_pixels = self.along_digits(tensor, std::slice::from_ref(pixels))?;
         let of_lines = self.along_digits(tensor, lines)?;
-        let has_all =
-            of_pixels.elements > 1 && of_lines.elements == lines.iter().map(|digit| digit.extent).product::<i64>();
+        let has_all = of_pixels.elements > 1
+            && of_lines.elements == lines.iter().map(|digit| digit.extent.value()).product::<i64>();
         has_all.then(|| vec![Extent { elements: tensor.dim[axis], ..of_pixels }, of_lines])
     }
 
@@ -195,7 +195,7 @@ impl Planner<'_> {
             if digit.is_padded() || stride(digit) != elements * below {
                 return None;
             }
-            whole = Some(Extent { elements: elements * digit.extent, stride: below });
+            whole = Some(Extent { elements: elements * digit.extent.value(), stride: below });
         }
         whole
     }

@@ -32,7 +32,7 @@ pub(super) fn following_sweep(
         space.axes.push(single_point(&moved));
     }
     for axis in &mut space.axes {
-        axis.strides.extend(totals.iter().map(|&id| (id, 0)));
+        axis.strides.extend(totals.iter().map(|&id| (id, 0.into())));
     }
     over(graph, space, program, stores, Width { vector: 1, ragged: false })
 }

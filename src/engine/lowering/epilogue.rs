@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use super::boxes::EpilogueBoxes;
 use super::packed::BITS;
 use super::passes::{accumulations, stored_results};
-use super::problem::{Problem, step_of};
+use super::problem::Problem;
 use super::sweep::{Width, over};
 use crate::fusion::{Fusion, Product, Stage};
 use crate::graph::{DataType, FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
-    Access, Accumulation, Accumulators, Axis, Boxes, Digit, Epilogue, FusedEpilogue, GemmTile, IterationSpace,
+    Access, Accumulation, Accumulators, Axis, Boxes, Digit, Epilogue, FusedEpilogue, GemmTile, IterationSpace, Number,
     PartialReduction, Quantity, Role, StageProgram, Sweep, Value, reduced_values,
 };
 
@@ -319,8 +319,8 @@ fn space(
         extent: digit.extent,
         reduced: false,
         graph_axes: problem.axis_of(digit.quantity).into_iter().collect(),
-        strides: tensors.iter().map(|&id| (id, problem.stride_of(digit.quantity, step_of(graph, id)))).collect(),
-        accumulators: 0,
+        strides: tensors.iter().map(|&id| (id, problem.number_of_stride(graph, id, digit.quantity))).collect(),
+        accumulators: 0.into(),
     };
     IterationSpace { axes: digits.iter().map(axis).collect() }
 }
@@ -337,7 +337,7 @@ fn width(
     let read = program.moved().filter(|&id| !graph.tensor(id).is_pass_by_value);
     let moved: Vec<TensorId> = read.chain(stores.iter().copied()).collect();
     let mut width = Width::choose(graph, space, program, &moved, stores);
-    let inner = space.axes.last().map_or(1, |axis| axis.extent);
+    let inner = space.axes.last().map_or(1, |axis| axis.extent.value());
     if stores.is_empty() {
         width.vector = [4, 2, 1].into_iter().find(|vector| inner % vector == 0).unwrap_or(1);
     }
@@ -396,7 +396,7 @@ fn partial(
     carriers: Option<i64>,
 ) -> PartialReduction {
     let [batch, rows, columns, _] = problem.space.extents();
-    let [tiles_m, tiles_n] = tile.counts(problem.space.extents());
+    let [tiles_m, tiles_n] = tile.counts(problem.space.extents()).map(Number::value);
     let product = |extents: [i64; 3], wanted: bool| -> i64 {
         extents.iter().zip(reduced).filter(|(_, reduced)| *reduced == wanted).map(|(extent, _)| extent).product()
     };
@@ -431,9 +431,9 @@ pub(super) fn kept_space(
         graph_axes: problem.axis_of(digit.quantity).into_iter().collect(),
         strides: targets
             .iter()
-            .map(|&target| (target, problem.stride_of(digit.quantity, step_of(graph, target))))
+            .map(|&target| (target, problem.number_of_stride(graph, target, digit.quantity)))
             .collect(),
-        accumulators: 0,
+        accumulators: 0.into(),
     };
     IterationSpace { axes: kept.flat_map(|(digits, _)| digits).map(axis).collect() }
 }

@@ -149,7 +149,7 @@ impl Planner<'_> {
             if digit.is_padded() || self.tensor.stride[axis] != below * stride {
                 return None;
             }
-            whole = Some((below * digit.extent, stride));
+            whole = Some((below * digit.extent.value(), stride));
         }
         Some(whole.unwrap_or((1, 1)))
     }
@@ -325,7 +325,7 @@ impl Planner<'_> {
 
     /// Values of a digit, or of what follows from digits, that are inside.
     fn extent(&self, quantity: Quantity) -> i64 {
-        self.problem.space.extent_of(quantity)
+        self.problem.space.extent_of(quantity).value()
     }
 
     fn dim(&self, axis: usize) -> Result<Dim, String> {
@@ -350,7 +350,7 @@ impl Planner<'_> {
         let last = digits.last().filter(|_| has_own_boxes && digits.len() > 1)?;
         let joined = self.inner().ok().and_then(|inner| self.joined(inner)).and(phase);
         let neighbours = joined.map_or(1, |phase| self.extent(phase));
-        matches!(last.quantity, Quantity::InputChannel).then_some(last.radix * neighbours)
+        matches!(last.quantity, Quantity::InputChannel).then_some(last.radix.value() * neighbours)
     }
 }
 

@@ -171,7 +171,9 @@ impl OperandPlan {
         let is_of_k = |term: &(Quantity, i64)| k.iter().any(|digit| digit.quantity == term.0);
         let axes = || self.sweep.space.axes.iter().zip(&self.coordinates);
         let varies = |id: &TensorId| {
-            axes().any(|(axis, coordinate)| coordinate.terms.iter().any(is_of_k) && axis.strides.get(id) > Some(&0))
+            axes().any(|(axis, coordinate)| {
+                coordinate.terms.iter().any(is_of_k) && axis.strides.get(id).is_some_and(|&stride| stride > 0)
+            })
         };
         let boxed = self.boxes().map(|boxes| boxes.map.tensor);
         self.sweep.program.moved().filter(|id| Some(*id) != boxed && varies(id)).count()
@@ -401,11 +403,11 @@ impl Planner<'_> {
         let tensors: Vec<TensorId> =
             self.program.moved().filter(|&id| !self.graph.tensor(id).is_pass_by_value).collect();
         let axis = |&axis: &usize| Axis {
-            extent: dim[axis],
+            extent: dim[axis].into(),
             reduced: false,
             graph_axes: vec![axis],
-            strides: tensors.iter().map(|&id| (id, step(self.graph.tensor(id), axis))).collect(),
-            accumulators: 0,
+            strides: tensors.iter().map(|&id| (id, step(self.graph.tensor(id), axis).into())).collect(),
+            accumulators: 0.into(),
         };
         let space = IterationSpace { axes: axes.iter().map(axis).collect() };
         (space, axes.into_iter().map(|axis| self.coordinates()[axis].clone()).collect())
@@ -437,7 +439,7 @@ impl Planner<'_> {
         let (quantity, _) = self.coordinates()[axis].terms.last()?;
         let space = &self.problem.space;
         let digits = [&space.m, &space.n, &space.k].into_iter().flatten();
-        digits.into_iter().find(|digit| digit.quantity == *quantity).map(|digit| digit.extent)
+        digits.into_iter().find(|digit| digit.quantity == *quantity).map(|digit| digit.extent.value())
     }
 
     /// Whether some digit of k moves along an axis.

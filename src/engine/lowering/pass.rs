@@ -457,8 +457,8 @@ fn kept_space(space: &IterationSpace) -> IterationSpace {
 /// Number of vectors over the innermost axis and those outer axes that `counts`; rows are padded to whole vectors.
 fn vectors_where(sweep: &Sweep, counts: impl Fn(&Axis) -> bool) -> i64 {
     let (inner, outer) = sweep.space.axes.split_last().expect("a sweep has at least one axis");
-    let per_row = (inner.extent + sweep.vector - 1) / sweep.vector;
-    outer.iter().filter(|axis| counts(axis)).map(|axis| axis.extent).product::<i64>() * per_row
+    let per_row = inner.extent.parts(sweep.vector).value();
+    outer.iter().filter(|axis| counts(axis)).map(|axis| axis.extent.value()).product::<i64>() * per_row
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::fusion::{Product, ProductKind};
 use crate::graph::{
     Attributes, Convolution, ConvolutionDirection, ConvolutionMode, FinalTensor, FinalizedGraph, TensorId,
 };
-use crate::kernel::{Coordinate, Counted, Derived, Digit, GemmSpace, Index, Quantity, Role, TapRow};
+use crate::kernel::{Coordinate, Counted, Derived, Digit, GemmSpace, Index, Number, Quantity, Role, TapRow, Told};
 
 /// Most spatial axes of a convolution that kernels are written for.
 pub(in crate::engine) const MAX_SPATIAL: usize = 3;
@@ -62,7 +62,7 @@ impl Problem {
             Attributes::Convolution(convolution) => {
                 ConvolutionProblem::new(convolution, [a, b, c], product.groups).problem()
             }
-            _ => matmul(a, c),
+            _ => matmul(a, c, graph.is_dynamic()),
         };
         problem.without_unit_digits()
     }
@@ -70,7 +70,8 @@ impl Problem {
     /// The transposed product of a matmul, whose rows are C's columns; `None` for a convolution.
     pub(in crate::engine) fn transposed(graph: &FinalizedGraph, product: &Product) -> Option<Self> {
         let (a, c) = (graph.tensor(product.tensors()[0]), graph.tensor(product.result));
-        (product.kind == ProductKind::Matmul).then(|| transposed_matmul(a, c).without_unit_digits())
+        let is_dynamic = graph.is_dynamic();
+        (product.kind == ProductKind::Matmul).then(|| transposed_matmul(a, c, is_dynamic).without_unit_digits())
     }
 
     /// Whether it is a data gradient cut into products for the pixels that lie a stride apart.
@@ -118,7 +119,7 @@ impl Problem {
         let is_tap = |digit: &Digit| matches!(digit.quantity, Quantity::Tap(_) | Quantity::RotatedTap(_));
         let is_plain = self.space.derived.is_empty() && self.space.counted.is_empty();
         let (last, taps) = self.space.k.split_last().filter(|_| is_plain)?;
-        let (channel, blocks) = (last.quantity, last.extent / step_k);
+        let (channel, blocks) = (last.quantity, last.extent.value() / step_k);
         let is_channel = matches!(channel, Quantity::InputChannel | Quantity::OutputChannel);
         if !is_channel
             || taps.is_empty()
@@ -173,7 +174,7 @@ impl Problem {
         let is_channel = |digit: &&Digit| matches!(digit.quantity, Quantity::InputChannel | Quantity::OutputChannel);
         let is_alone = self.space.k.len() < 2 || !self.space.counted.is_empty();
         let last = self.space.k.last().filter(is_channel).filter(|_| !is_alone)?;
-        let padded = |block: i64| last.in_blocks_of(block).radix as f64;
+        let padded = |block: i64| last.in_blocks_of(block).radix.value() as f64;
         let block = step_k / 2;
         let fills_blocks = last.extent % block == 0 || last.extent == block / 2;
         let is_better = padded(step_k) > padded(block) * LITTLE && fills_blocks;
@@ -242,12 +243,31 @@ impl Problem {
             .sum()
     }
 
+    /// The same as a number, which launches tell where shapes are dynamic: where digits lie one behind the other, it follows from their extents.
+    pub(in crate::engine) fn number_of_stride(&self, graph: &FinalizedGraph, id: TensorId, digit: Quantity) -> Number {
+        let value = self.stride_of(digit, step_of(graph, id));
+        let axis = self.result.iter().position(|coordinate| coordinate.terms == [(digit, 1)]);
+        let Some(axis) = axis.filter(|_| self.space.extent_of(digit).is_told()) else { return value.into() };
+        let dim = &graph.tensor(id).dim;
+        let inside = self.result.iter().enumerate().find_map(|(inner, coordinate)| {
+            let [(quantity, 1)] = coordinate.terms[..] else { return None };
+            let (extent, stride) = (self.space.extent_of(quantity), self.stride_of(quantity, step_of(graph, id)));
+            let is_inside = stride > 0 && extent > 1 && extent == dim[inner] && stride * extent.value() == value;
+            is_inside.then_some((quantity, extent))
+        });
+        match inside {
+            Some((quantity, extent)) => self.number_of_stride(graph, id, quantity) * extent,
+            None => Number::told(value, Told::Stride(id.index(), axis)),
+        }
+    }
+
     /// A bound on the magnitude of every coordinate of an operand on the way, also where a tile reaches beyond the last index.
     pub(in crate::engine) fn reach(&self) -> i64 {
         const BEYOND: i64 = 512;
         let space = &self.space;
         let digits = || [&space.b, &space.m, &space.n, &space.k].into_iter().flatten();
-        let extent = |quantity| digits().find(|digit| digit.quantity == quantity).map_or(1, |digit| digit.radix);
+        let extent =
+            |quantity| digits().find(|digit| digit.quantity == quantity).map_or(1, |digit| digit.radix.value());
         let reach = |coordinate: &Coordinate| {
             let terms =
                 coordinate.terms.iter().map(|&(quantity, scale)| scale.abs().saturating_mul(extent(quantity) + BEYOND));
@@ -262,9 +282,12 @@ impl Problem {
     }
 }
 
-fn matmul(a: &FinalTensor, c: &FinalTensor) -> Problem {
+fn matmul(a: &FinalTensor, c: &FinalTensor, is_dynamic: bool) -> Problem {
     let rank = c.dim.len();
-    let digit = |role, extent| vec![Digit::new(Quantity::Index(role), extent)];
+    let digit = |role, extent| {
+        let extent = if is_dynamic { Number::told(extent, Told::Index(role as usize)) } else { extent.into() };
+        vec![Digit::new(Quantity::Index(role), extent)]
+    };
     let one = |role| Coordinate::digit(Quantity::Index(role));
     Problem {
         space: GemmSpace {
@@ -286,8 +309,8 @@ fn matmul(a: &FinalTensor, c: &FinalTensor) -> Problem {
     }
 }
 
-fn transposed_matmul(a: &FinalTensor, c: &FinalTensor) -> Problem {
-    let Problem { space, .. } = matmul(a, c);
+fn transposed_matmul(a: &FinalTensor, c: &FinalTensor, is_dynamic: bool) -> Problem {
+    let Problem { space, .. } = matmul(a, c, is_dynamic);
     let counting = |digits: Vec<Digit>, role| -> Vec<Digit> {
         digits.into_iter().map(|digit| Digit { quantity: Quantity::Index(role), ..digit }).collect()
     };
@@ -388,7 +411,7 @@ impl<'a> ConvolutionProblem<'a> {
                 (vec![ko], with_taps(ci, filter), pixels(Quantity::OutputPixel, output))
             }
         };
-        let (operands, result) = self.coordinates(ko.extent, ci.extent);
+        let (operands, result) = self.coordinates(ko.extent.value(), ci.extent.value());
         Problem {
             space: GemmSpace { b, m, n, k, derived: Vec::new(), counted: Vec::new() },
             operands,
@@ -423,11 +446,14 @@ impl<'a> ConvolutionProblem<'a> {
         let images = Digit::new(Quantity::Image, image.dim[0]);
         let taps: Vec<Digit> = axes.iter().map(|axis| axis.tap).collect();
         b.extend(axes.iter().filter_map(|axis| axis.phase));
-        let source =
-            self.image(Quantity::OutputChannel, ko.extent, axes.iter().map(|axis| axis.source.clone()).collect());
+        let source = self.image(
+            Quantity::OutputChannel,
+            ko.extent.value(),
+            axes.iter().map(|axis| axis.source.clone()).collect(),
+        );
         let pixels =
-            self.image(Quantity::InputChannel, ci.extent, axes.iter().map(|axis| axis.pixel.clone()).collect());
-        let mut weights = self.filter(ko.extent, false);
+            self.image(Quantity::InputChannel, ci.extent.value(), axes.iter().map(|axis| axis.pixel.clone()).collect());
+        let mut weights = self.filter(ko.extent.value(), false);
         for (coordinate, axis) in weights[filter.dim.len() - axes.len()..].iter_mut().zip(&axes) {
             *coordinate = axis.weight.clone();
         }

@@ -25,8 +25,8 @@ use crate::fusion::{Fusion, Pattern, Product};
 use crate::graph::{FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
     Accumulators, Body, Boxes, CONSUMER_WARPS, ChannelTail, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma,
-    MmaType, Multiply, Parameter, PartialReduction, Quantity, REGISTERS, Register, Role, SharedLayout, SharedRequest,
-    StageProgram, Sweep, TapRow, Wgmma, reduced_values,
+    MmaType, Multiply, Number, Parameter, PartialReduction, Quantity, REGISTERS, Register, Role, SharedLayout,
+    SharedRequest, StageProgram, Sweep, TapRow, Wgmma, reduced_values,
 };
 
 /// Part of the lines of channels under a tap that are channels, at least, for them to be worth it: 8 of 16 take longer than by `mma.sync`, which
@@ -121,7 +121,7 @@ impl ProductPlan {
     fn as_it_stands(fusion: &Fusion, product: &Product, problem: Problem, operand: MmaType) -> Self {
         let in_lines = problem.clone().in_columns_of(line_along_outer(operand).into());
         let plan = |problem| Self::in_steps(fusion, product, problem, operand);
-        let is_filled = |digit: &Digit| digit.extent as f64 >= LEAST_OF_A_LINE * digit.radix as f64;
+        let is_filled = |digit: &Digit| digit.extent.value() as f64 >= LEAST_OF_A_LINE * digit.radix.value() as f64;
         let as_stored = |problem| Some(plan(problem)).filter(Self::is_as_stored);
         let with_lines = || as_stored(in_lines).filter(|plan| plan.problem.space.n.iter().all(is_filled));
         as_stored(problem.clone()).or_else(with_lines).unwrap_or_else(|| plan(problem))
@@ -258,7 +258,7 @@ impl ProductPlan {
         let (step, last) = (self.step_k(operand), self.problem.space.k.last()?);
         let ends_inside = || last.is_padded() && last.radix == step && self.is_as_stored();
         let elements = self.problem.narrow_channels(step).or_else(|| ends_inside().then_some(step))?;
-        Some(ChannelTail { elements: elements as u32, steps: last.radix / step })
+        Some(ChannelTail { elements: elements as u32, steps: last.radix.value() / step })
     }
 
     /// Rows of both operands' boxes that a step of a tile takes.
@@ -289,7 +289,7 @@ impl ProductPlan {
     pub(in crate::engine) fn tap_bytes(&self, operand: MmaType) -> Option<i64> {
         let [.., taps, last] = &self.problem.space.k[..] else { return None };
         let is_tap = matches!(taps.quantity, Quantity::Tap(_));
-        (is_tap && self.operands[1].runs_along_k()).then(|| last.extent * i64::from(operand.bytes()))
+        (is_tap && self.operands[1].runs_along_k()).then(|| last.extent.value() * i64::from(operand.bytes()))
     }
 
     /// The epilogue's tensors in boxes for tiles of this size; `None` where they cannot come and leave so.
@@ -385,7 +385,7 @@ impl ProductPlan {
     fn walking_warps(&self, choice: &GemmChoice, device: &Device) -> Option<i64> {
         let Multiply::Wgmma(wgmma) = choice.multiply else { return None };
         let [batch, ..] = self.extents();
-        let counts = choice.tile.counts(self.extents());
+        let counts = choice.tile.counts(self.extents()).map(Number::value);
         Some(i64::from(staying_blocks(batch, counts, &wgmma, device) * CONSUMER_WARPS))
     }
 
@@ -621,7 +621,7 @@ impl Lowering<'_> {
         let space = &self.plan.problem.space;
         for (digits, stride) in [&space.b, &space.m, &space.n].into_iter().zip(strides) {
             if let Some(position) = digits.iter().position(|digit| digit.quantity == quantity) {
-                let inner: i64 = digits[position + 1..].iter().map(|digit| digit.radix).product();
+                let inner: i64 = digits[position + 1..].iter().map(|digit| digit.radix.value()).product();
                 return stride * inner / scale;
             }
         }
@@ -646,9 +646,17 @@ impl Lowering<'_> {
             Multiply::Wgmma(wgmma) => {
                 let [batch, ..] = gemm.space.extents();
                 let parts = batch * i64::from(self.choice.splits);
-                [staying_blocks(parts, gemm.tile.counts(gemm.space.extents()), &wgmma, self.device), 1]
+                [
+                    staying_blocks(
+                        parts,
+                        gemm.tile.counts(gemm.space.extents()).map(Number::value),
+                        &wgmma,
+                        self.device,
+                    ),
+                    1,
+                ]
             }
-            _ => [to_u32(gemm.tiles()), self.choice.splits],
+            _ => [to_u32(gemm.tiles().value()), self.choice.splits],
         }
     }
 

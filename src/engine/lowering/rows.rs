@@ -184,7 +184,7 @@ impl<'a> Planned<'a> {
         }
         for axis in &mut space.axes {
             // a total lies in a variable of the thread
-            axis.strides.extend(totals.iter().map(|&id| (id, 0)));
+            axis.strides.extend(totals.iter().map(|&id| (id, 0.into())));
         }
         let is_moved = |id: &TensorId| !graph.tensor(*id).is_pass_by_value && !totals.contains(id);
         let moved: Vec<TensorId> = points.moved().chain(stores.iter().copied()).filter(is_moved).collect();
@@ -196,7 +196,7 @@ impl<'a> Planned<'a> {
 
     /// The kernel; `None` where rows are so long, or so few, that a launch a pass is faster.
     fn kernel(&self, kept: &[i64], (threads, device): (u32, &Device)) -> Option<RowsKernel> {
-        let inner = self.space.axes.last()?.extent;
+        let inner = self.space.axes.last()?.extent.value();
         let phases = self.phases(kept);
         let (count, elements) = (self.space.points_where(false), self.space.points_where(true));
         let vector = self.width.vector;

@@ -181,8 +181,8 @@ impl SweepRequest<'_> {
 
 /// The only point of a space without axes.
 pub(super) fn single_point(memory: &[TensorId]) -> Axis {
-    let strides = memory.iter().map(|&id| (id, 0)).collect();
-    Axis { extent: 1, reduced: false, graph_axes: Vec::new(), strides, accumulators: 0 }
+    let strides = memory.iter().map(|&id| (id, 0.into())).collect();
+    Axis { extent: 1.into(), reduced: false, graph_axes: Vec::new(), strides, accumulators: 0.into() }
 }
 
 /// Vector width of a sweep.
@@ -241,7 +241,7 @@ impl Width {
 
     fn access(&self, graph: &FinalizedGraph, space: &IterationSpace, id: TensorId, stored: bool) -> Access {
         let boolean = graph.tensor(id).data_type == DataType::Boolean;
-        match innermost(space).strides[&id] {
+        match innermost(space).strides[&id].value() {
             _ if boolean && stored && self.vector == 1 => Access::Bit,
             _ if boolean && stored => Access::Bits,
             0 if !stored => Access::Broadcast,

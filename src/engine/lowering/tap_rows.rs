@@ -28,7 +28,7 @@ impl Problem {
         filter[filter_axis] = without_taps(&filter[filter_axis], 0);
         let is_own = |coordinate: &&mut Coordinate| coordinate.terms == [(pixels.quantity, 1)];
         let result = problem.result.iter_mut().find(is_own)?;
-        result.bound = (positions > pixels.extent).then_some(pixels.extent);
+        result.bound = (positions > pixels.extent.value()).then_some(pixels.extent.value());
         Some(problem)
     }
 
@@ -38,14 +38,14 @@ impl Problem {
         let mut problem = Self { operands: other.operands.clone(), tap_row: None, ..self.clone() };
         problem.space.k.push(row.taps);
         // beyond C's pixels there need be none of the image
-        let beyond = row.first_position + row.pixels.extent + row.reach();
+        let beyond = row.first_position + row.pixels.extent.value() + row.reach();
         problem.operands[0][row.image_axis].bound.get_or_insert(beyond);
         Some(problem)
     }
 
     /// The same with steps of a quarter or half as many channels, where these are all that a tap has, or fill no whole steps of a group.
     pub(in crate::engine) fn in_short_steps_of(self, step_k: i64) -> Option<Self> {
-        let channels = self.space.k.last()?.extent;
+        let channels = self.space.k.last()?.extent.value();
         let is_all = |short: &i64| channels <= *short;
         let fills_group = |short: &i64| !self.space.b.is_empty() && channels % step_k != 0 && channels % short == 0;
         let [quarter, half] = [step_k / 4, step_k / 2];
@@ -90,18 +90,18 @@ impl Row {
         let [(TAP, sign @ (1 | -1))] = filter.terms[..] else { return None };
         let is_plain =
             of_image == pixels.quantity && image.divisor == 1 && filter.divisor == 1 && filter.bound.is_none();
-        let first_position = image.constant + ((taps.extent - 1) * scale).min(0);
+        let first_position = image.constant + ((taps.extent.value() - 1) * scale).min(0);
         let (taps, is_rotated) = (*taps, sign == -1);
         is_plain.then_some(Self { pixels, taps, image_axis, filter_axis, scale, first_position, is_rotated })
     }
 
     /// Pixels of the image from the first tap to the last.
     fn reach(&self) -> i64 {
-        (self.taps.extent - 1) * self.scale.abs()
+        (self.taps.extent.value() - 1) * self.scale.abs()
     }
 
     fn tap_row(&self) -> Option<TapRow> {
-        let [taps, dilation] = [self.taps.extent, self.scale.abs()].map(|number| u32::try_from(number).ok());
+        let [taps, dilation] = [self.taps.extent.value(), self.scale.abs()].map(|number| u32::try_from(number).ok());
         let row = TapRow { taps: taps?, dilation: dilation?, is_reversed: (self.scale < 0) != self.is_rotated };
         (self.reach() <= i64::from(MOST_ROWS_BEYOND)).then_some(row)
     }
@@ -114,7 +114,7 @@ impl Row {
     /// - each pixel of C is there: `q`.
     fn positions(&self, problem: &Problem) -> i64 {
         let image = &problem.operands[0][self.image_axis];
-        let (pixels, reach) = (self.pixels.extent, self.reach());
+        let (pixels, reach) = (self.pixels.extent.value(), self.reach());
         let padding = (-self.first_position).max(0);
         // without a bound every pixel that is read is inside
         let extent = image.bound.unwrap_or(pixels + reach);
@@ -157,7 +157,7 @@ mod tests {
 
     /// Positions of a row of a forward layer.
     fn positions(layer: [i64; 4]) -> Option<i64> {
-        problem(ConvolutionDirection::Forward, layer).in_tap_rows().map(|problem| problem.space.m[2].radix)
+        problem(ConvolutionDirection::Forward, layer).in_tap_rows().map(|problem| problem.space.m[2].radix.value())
     }
 
     /// Under each tap, a position that is walked to is the pixel that the tap reads, or lies in the padding as that does.
@@ -173,9 +173,9 @@ mod tests {
                 let before = problem(direction, [pixels, taps, padding, dilation]);
                 let Some(row) = Row::of(&before) else { panic!("a row of taps") };
                 let positions = row.positions(&before);
-                let read = before.operands[0][row.image_axis].bound.unwrap_or(row.pixels.extent + row.reach());
+                let read = before.operands[0][row.image_axis].bound.unwrap_or(row.pixels.extent.value() + row.reach());
                 let exists = |pixel: i64| (0..read).contains(&pixel).then_some(pixel);
-                for pixel in 0..row.pixels.extent {
+                for pixel in 0..row.pixels.extent.value() {
                     for tap in 0..taps {
                         let moved = tap * row.scale - ((taps - 1) * row.scale).min(0);
                         let walked = exists((pixel + moved) % positions + row.first_position);
@@ -211,7 +211,7 @@ mod tests {
             let channels = if direction == ConvolutionDirection::Forward { 64 } else { 32 };
             let of = |step_k| problem(direction, [9, 3, 1, 1]).in_blocks_of_channels(step_k);
             let in_blocks = of(2).expect("many whole blocks");
-            let digits: Vec<_> = in_blocks.space.k.iter().map(|digit| (digit.quantity, digit.radix)).collect();
+            let digits: Vec<_> = in_blocks.space.k.iter().map(|digit| (digit.quantity, digit.radix.value())).collect();
             assert_eq!(digits, [(Quantity::ChannelBlock, channels / 2), (TAP, 3), (channel, 2)]);
             let counted = in_blocks
                 .operands

@@ -50,6 +50,9 @@ pub struct Generated {
     pub aim: SurfaceId,
 }
 
+/// One graph in so many has dynamic shapes.
+const DYNAMIC: u8 = 3;
+
 /// The graph of a family that some bytes stand for: the same for the same bytes, and one for every string.
 pub fn generate(family: Family, bytes: &[u8]) -> Generated {
     let choices = &mut Choices::new(bytes);
@@ -77,6 +80,8 @@ pub fn generate(family: Family, bytes: &[u8]) -> Generated {
             false => twist(choices, &mut graph),
         }
     }
+    // the last byte, which no choice comes to
+    graph.is_dynamic = bytes.last().is_some_and(|byte| byte % DYNAMIC == 0);
     Generated { graph, aim }
 }
 

@@ -23,13 +23,13 @@ impl ColumnsKernel {
     pub fn inner_vectors(&self) -> i64 {
         let (last, outer) = self.sweep.space.axes.split_last().expect("a sweep has at least one axis");
         let inner = outer.iter().rev().take_while(|axis| !axis.reduced);
-        inner.map(|axis| axis.extent).product::<i64>() * ((last.extent + self.sweep.vector - 1) / self.sweep.vector)
+        inner.map(|axis| axis.extent.value()).product::<i64>() * last.extent.parts(self.sweep.vector).value()
     }
 
     /// Kept points along the axes before.
     pub fn outer_points(&self) -> i64 {
         let before = self.sweep.space.axes.iter().rev().skip_while(|axis| !axis.reduced);
-        before.filter(|axis: &&Axis| !axis.reduced).map(|axis| axis.extent).product()
+        before.filter(|axis: &&Axis| !axis.reduced).map(|axis| axis.extent.value()).product()
     }
 
     /// Points that are stepped over.

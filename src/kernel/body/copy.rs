@@ -105,7 +105,7 @@ impl UnfoldKernel {
 
     /// Elements of a row, those that pad it included.
     pub fn depth(&self) -> i64 {
-        self.k.iter().map(|digit| digit.radix).product()
+        self.k.iter().map(|digit| digit.radix.value()).product()
     }
 
     /// Groups of neighbouring vectors of a row.
@@ -115,7 +115,7 @@ impl UnfoldKernel {
 
     /// Threads that have a vector.
     pub fn vectors(&self) -> i64 {
-        self.rows.iter().map(|digit| digit.extent).product::<i64>() * self.row_groups() * self.neighbours
+        self.rows.iter().map(|digit| digit.extent.value()).product::<i64>() * self.row_groups() * self.neighbours
     }
 
     /// Elements between neighbours of a digit in the source.

@@ -3,8 +3,8 @@
 use super::Inside;
 use crate::graph::TensorId;
 use crate::kernel::{
-    Accumulation, Boxes, ChannelTail, Coordinate, GemmSpace, GemmTile, Multiply, Operand, Quantity, SharedLayout,
-    Sweep, TapRow, TensorMap,
+    Accumulation, Boxes, ChannelTail, Coordinate, GemmSpace, GemmTile, Multiply, Number, Operand, Quantity,
+    SharedLayout, Sweep, TapRow, TensorMap,
 };
 
 /// An epilogue reduction and where its partial results go: `partial[split][kept]`.
@@ -113,16 +113,16 @@ pub struct GemmKernel {
 
 impl GemmKernel {
     /// Tiles of C, of all matrices.
-    pub fn tiles(&self) -> i64 {
-        let [batch, ..] = self.space.extents();
-        let [tiles_m, tiles_n] = self.tile.counts(self.space.extents());
+    pub fn tiles(&self) -> Number {
+        let [batch, ..] = self.space.numbers();
+        let [tiles_m, tiles_n] = self.tile.counts(self.space.numbers());
         batch * tiles_m * tiles_n
     }
 
     /// Columns of tiles, of all matrices.
-    pub fn columns(&self) -> i64 {
-        let [batch, ..] = self.space.extents();
-        let [_, tiles_n] = self.tile.counts(self.space.extents());
+    pub fn columns(&self) -> Number {
+        let [batch, ..] = self.space.numbers();
+        let [_, tiles_n] = self.tile.counts(self.space.numbers());
         batch * tiles_n
     }
 
@@ -132,15 +132,14 @@ impl GemmKernel {
     }
 
     /// Tiles of all parts of k: what blocks share.
-    pub fn units(&self) -> i64 {
-        self.tiles().saturating_mul(self.splits.into())
+    pub fn units(&self) -> Number {
+        self.tiles() * i64::from(self.splits)
     }
 
     /// Steps along k, of all parts.
-    pub fn steps(&self) -> i64 {
-        let [.., k] = self.space.extents();
-        let each = i64::from(self.tile.k);
-        (k + each - 1) / each
+    pub fn steps(&self) -> Number {
+        let [.., k] = self.space.numbers();
+        k.parts(i64::from(self.tile.k))
     }
 
     /// Taps that a step multiplies together: one, where it does so with each.

@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::successors;
 
 use super::oracle::{
     DenseF64, exact, join, last_two, operand_at, operand_type, overrides_of, pointwise_map, port_of, transposed,
@@ -144,7 +145,7 @@ fn rounded_in_definitions(expanded: &FinalizedGraph, own: usize) -> impl Iterato
     expanded.tensor_ids().skip(own).filter(is_rounded)
 }
 
-/// What becomes one of these values of 16 bits by a factor, such as that of a dropout, and the type of the value: implementations may round
+/// What becomes one of these values of 16 bits by factors, such as those of a dropout, and the type of the value: implementations may round
 /// before they multiply.
 fn before_factors(expanded: &FinalizedGraph, rounded: &BTreeSet<TensorId>) -> BTreeMap<TensorId, DataType> {
     let producer = |id: TensorId| expanded.producer(id).map(|id| expanded.operation(id));
@@ -153,16 +154,17 @@ fn before_factors(expanded: &FinalizedGraph, rounded: &BTreeSet<TensorId>) -> BT
         let mut values = operation.input_tensors().filter(|&id| expanded.tensor(id).is_virtual);
         values.next().filter(|_| values.next().is_none())
     };
-    let before_factor = |&id: &TensorId| {
+    let before_factors = |&id: &TensorId| {
         let data_type = expanded.tensor(id).data_type;
         let transposed = producer(id).filter(|it| matches!(it.attributes, Attributes::Transpose));
         let stored = transposed.and_then(|it| it.input(Port::X)).unwrap_or(id);
         let product = operand(stored, PointwiseMode::Identity).unwrap_or(stored);
-        let value = operand(product, PointwiseMode::Mul)?;
+        let before = |&value: &TensorId| operand(value, PointwiseMode::Mul);
         let is_narrow = matches!(data_type, DataType::Half | DataType::BFloat16);
-        (is_narrow && expanded.consumers(value).len() == 1).then_some((value, data_type))
+        let values = successors(before(&product).filter(|_| is_narrow), before);
+        values.take_while(|&value| expanded.consumers(value).len() == 1).map(move |value| (value, data_type))
     };
-    rounded.iter().filter_map(before_factor).collect()
+    rounded.iter().flat_map(before_factors).collect()
 }
 
 /// Exponentials of definitions, such as probabilities of a backward pass: kernels of attention have the chip's `ex2`, which gives no subnormal numbers.

@@ -245,7 +245,7 @@ impl<'a> Mending<'a> {
         // the taps of a row are beside k
         let taps = self.kernel.taps();
         let (index, tile_k) = (index_type(self.kernel.wide_index), taps * self.kernel.tile.k);
-        let [.., k] = self.kernel.space.extents();
+        let [.., k] = self.kernel.space.numbers();
         let k = k * i64::from(taps);
         match self.kernel.multiply {
             Multiply::Fma(_) => ["first", "last"].map(str::to_owned),
@@ -258,7 +258,7 @@ impl<'a> Mending<'a> {
 
     /// Type and name of the number of the matrix, where there are several.
     fn matrix(&self) -> Vec<(&'static str, &'static str)> {
-        let [batch, ..] = self.kernel.space.extents();
+        let [batch, ..] = self.kernel.space.numbers();
         let matrix = (index_type(self.kernel.wide_index), names::role_index(Role::Batch));
         if batch > 1 { vec![matrix] } else { Vec::new() }
     }

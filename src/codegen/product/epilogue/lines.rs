@@ -10,7 +10,7 @@ use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
-use crate::kernel::{Boxes, GemmKernel, Index, TensorMap};
+use crate::kernel::{Boxes, GemmKernel, Index, Number, TensorMap};
 
 /// Bytes that a lane takes from a box at a time.
 const ACCESS_BYTES: u32 = 16;
@@ -46,12 +46,12 @@ impl<'a> Lines<'a> {
     /// Those of an epilogue's boxes, if there are any.
     pub(super) fn of(kernel: &'a GemmKernel, boxes: &Boxes) -> Option<Self> {
         let (positions, bound) = (boxes.line?, pixel_bounds(kernel).into_iter().next()?);
-        Some(Self { kernel, positions, pixels: bound.extent })
+        Some(Self { kernel, positions, pixels: bound.extent.value() })
     }
 
     /// Rows of C, where tiles reach beyond them.
-    fn ragged_rows(&self) -> Option<i64> {
-        let [_, rows, ..] = self.kernel.space.extents();
+    fn ragged_rows(&self) -> Option<Number> {
+        let [_, rows, ..] = self.kernel.space.numbers();
         (rows % i64::from(self.kernel.tile.m) != 0).then_some(rows)
     }
 
@@ -118,7 +118,7 @@ impl<'a> Lines<'a> {
         let is_in_box = (LANES / lanes > Boxes::ROWS).then(|| format!("line < {}", Boxes::ROWS));
         let is_pixel = format!("position < {}", self.pixels);
         let is_row = self.ragged_rows().map(|rows| format!("row < {rows}"));
-        let [.., columns, _] = self.kernel.space.extents();
+        let [.., columns, _] = self.kernel.space.numbers();
         let is_ragged = columns % i64::from(self.kernel.tile.n) != 0;
         let bytes = map.element.bytes();
         let row_bytes = map.dims[0] * u64::from(bytes);

@@ -20,7 +20,7 @@ use serde::Serialize;
 use super::unit::{TILE_ORIGIN, digit_definitions};
 use crate::codegen::index::{Bound, all, definition_line, definition_lines, index_type, spell, within};
 use crate::kernel::{
-    Coordinate, Definition, GemmKernel, GemmTile, Index, PartialReduction, Quantity, Role, Variable, needed,
+    Coordinate, Definition, GemmKernel, GemmTile, Index, Number, PartialReduction, Quantity, Role, Variable, needed,
 };
 
 /// The parts of an epilogue in the `wgmma` skeleton.
@@ -124,7 +124,7 @@ fn point_definitions(kernel: &GemmKernel) -> Vec<Definition> {
 
 /// Conditions under which a point of the space is one of C, where blocks of pixels reach beyond the image.
 fn pixel_bounds(kernel: &GemmKernel) -> Vec<Bound> {
-    let bound = |of: &Coordinate| Some(Bound { variable: Variable::Of(of.quantity), extent: of.bound? });
+    let bound = |of: &Coordinate| Some(Bound { variable: Variable::Of(of.quantity), extent: of.bound?.into() });
     kernel.bounded.iter().filter_map(bound).collect()
 }
 
@@ -144,9 +144,10 @@ fn part(blocks: u32, chunks: u32) -> String {
 
 /// Conditions under which a point is in C; none where tiles divide it and no digit is padded.
 fn bounds(kernel: &GemmKernel) -> Vec<Bound> {
-    let [_, m, n, _] = kernel.space.extents();
+    let [_, m, n, _] = kernel.space.numbers();
     let checks = [(Role::Row, m, kernel.tile.m), (Role::Column, n, kernel.tile.n)];
-    let needed = checks.into_iter().filter(|(_, extent, block)| extent % i64::from(*block) != 0);
+    let ends_within = |extent: Number, block: u32| extent.is_told() || extent % i64::from(block) != 0;
+    let needed = checks.into_iter().filter(|&(_, extent, block)| ends_within(extent, block));
     let padded = kernel.space.n.iter().filter(|digit| digit.is_padded());
     let padded = padded.map(|digit| Bound { variable: digit.quantity.into(), extent: digit.extent });
     needed.map(|(role, extent, _)| Bound { variable: index(role), extent }).chain(padded).collect()
@@ -187,8 +188,8 @@ struct Partial {
 impl Partial {
     /// `split * kept + k` for the point, where each part of `tile` gives one partial result.
     fn spell(&self, kernel: &GemmKernel, reduction: &PartialReduction, tile: GemmTile) -> String {
-        let [batch, m, n, _] = kernel.space.extents();
-        let [tiles_m, tiles_n] = tile.counts(kernel.space.extents());
+        let [batch, m, n, _] = kernel.space.numbers();
+        let [tiles_m, tiles_n] = tile.counts(kernel.space.numbers());
         let b = || Index::Variable(index(Role::Batch));
         let ([m_at, n_at], [block_m, block_n]) = (self.point.clone(), self.part.clone());
         let splits = [(b(), batch), (block_m, tiles_m), (block_n, tiles_n)];
@@ -207,13 +208,13 @@ impl Partial {
 }
 
 /// Of the indices that are, or are not, reduced: their number in mixed radix.
-fn flattened(reduced: [bool; 3], wanted: bool, axes: [(Index, i64); 3]) -> Index {
-    let mut step = 1;
+fn flattened(reduced: [bool; 3], wanted: bool, axes: [(Index, Number); 3]) -> Index {
+    let mut step = Number::ONE;
     let mut terms = Vec::new();
     for ((index, extent), reduced) in axes.into_iter().zip(reduced).rev() {
         if reduced == wanted && extent > 1 {
             terms.push(index * step);
-            step *= extent;
+            step = step * extent;
         }
     }
     Index::sum(terms.into_iter().rev())

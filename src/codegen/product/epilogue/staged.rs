@@ -12,7 +12,7 @@ use crate::codegen::sweep::{SweepSpeller, accumulated_in_float};
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
-use crate::kernel::{Epilogue, FusedEpilogue, GemmKernel, Index, Quantity, WGMMA_ROWS};
+use crate::kernel::{Epilogue, FusedEpilogue, GemmKernel, Index, Number, Quantity, WGMMA_ROWS};
 
 /// What `product/epilogue/staged.cuh` reads: how a warp walks its part of a tile.
 #[derive(Serialize)]
@@ -53,7 +53,7 @@ struct WorkspaceText {
     index: &'static str,
     rows: u32,
     columns: u32,
-    extents: [i64; 2],
+    extents: [Number; 2],
     /// Place of an accumulator in the workspace, with the digits that tell it, and in the piece.
     digits: Vec<String>,
     guard: Option<String>,
@@ -154,7 +154,7 @@ impl<'a> Staging<'a> {
     }
 
     fn to_workspace(&self, accumulators: &[(Quantity, i64)]) -> Result<String, Error> {
-        let [_, m, n, _] = self.kernel.space.extents();
+        let [_, m, n, _] = self.kernel.space.numbers();
         let staged = match self.swizzled {
             true => "line * 64 + fw_staged(line, piece)".to_owned(),
             false => format!("line * {} + piece", self.pitch),

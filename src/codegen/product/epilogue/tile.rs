@@ -10,7 +10,7 @@ use crate::codegen::sweep::{SweepSpeller, accumulated_in_float, mapped};
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{Epilogue, FusedEpilogue, GemmKernel, Index, PartialReduction, Quantity, reduced_values};
+use crate::kernel::{Epilogue, FusedEpilogue, GemmKernel, Index, Number, PartialReduction, Quantity, reduced_values};
 
 /// What `product/epilogue/tile_to_workspace.cuh` reads.
 #[derive(Serialize)]
@@ -19,7 +19,7 @@ struct WorkspaceText {
     index: &'static str,
     m: u32,
     n: u32,
-    extents: [i64; 2],
+    extents: [Number; 2],
     /// Place of an accumulator in the workspace, with the digits that tell it, and in the tile.
     digits: Vec<String>,
     guard: Option<String>,
@@ -54,7 +54,7 @@ struct ReductionText {
     every: bool,
     /// Rows and columns of the tile, and of C.
     block: [u32; 2],
-    extents: [i64; 2],
+    extents: [Number; 2],
     /// The value at `m_in`, `n_in`, and where the part's result goes.
     value: String,
     partial: usize,
@@ -73,7 +73,7 @@ struct KeptText {
 struct WalkText {
     index: &'static str,
     block: u32,
-    extent: i64,
+    extent: Number,
 }
 
 /// Elements from a line of the accumulator tile to the next.
@@ -107,7 +107,7 @@ pub(in crate::codegen::product) fn tile(
 }
 
 fn to_workspace(kernel: &GemmKernel, accumulators: &[(Quantity, i64)]) -> Result<String, Error> {
-    let [_, m, n, _] = kernel.space.extents();
+    let [_, m, n, _] = kernel.space.numbers();
     let Place { digits, guard, index } = workspace_place(kernel, accumulators, "blockIdx.y");
     let record = WorkspaceText {
         threads: kernel.multiply.threads(kernel.tile),
@@ -204,7 +204,7 @@ fn partial(
     if reduction.reduced[1] && reduction.reduced[2] {
         used.add("fw_block_total");
     }
-    let [_, m, n, _] = kernel.space.extents();
+    let [_, m, n, _] = kernel.space.numbers();
     let row = || WalkText { index: "m", block: kernel.tile.m, extent: m };
     let column = || WalkText { index: "n", block: kernel.tile.n, extent: n };
     let kept = match reduction.reduced {

@@ -158,7 +158,7 @@ impl Total<'_> {
 
     /// `partial0[…] = …` for the element m, n.
     pub(super) fn store(&self, [m, n]: [Index; 2], value: &str) -> String {
-        let [_, rows, columns, _] = self.kernel.space.extents();
+        let [_, rows, columns, _] = self.kernel.space.numbers();
         let part_rows = self.kernel.multiply.staged(self.kernel.tile, true)[0];
         let tile = GemmTile { m: part_rows, ..self.kernel.tile };
         let warp_m0 = || Index::local("warp_m0");

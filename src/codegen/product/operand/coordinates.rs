@@ -6,7 +6,7 @@ use super::Side;
 use crate::codegen::index::{definition_lines, index_type, signed_type, spell, spell_with};
 use crate::codegen::names;
 use crate::codegen::product::unit::{STEP_ORIGIN, digit_definitions};
-use crate::kernel::{Coordinate, Definition, Digit, Fetch, Index, Quantity, Role, Variable, needed};
+use crate::kernel::{Coordinate, Definition, Digit, Fetch, Index, Number, Quantity, Role, Variable, needed};
 
 /// Column of a pair in the step's tile.
 const COLUMN: &str = "column";
@@ -139,7 +139,7 @@ impl Side<'_> {
     /// That a channel is none of those that pad a step.
     fn digit_checks(&self) -> Vec<Check> {
         let check = |digit: &Digit| {
-            let (name, last) = (names::quantity(digit.quantity), digit.extent - self.operand().sweep.vector);
+            let (name, last) = (names::quantity(digit.quantity), digit.extent.value() - self.operand().sweep.vector);
             let nearest = format!("if ({name} > {last}) {name} = {last};");
             Check { condition: format!("{name} < {}", digit.extent), variable: Some(digit.quantity), nearest }
         };
@@ -163,7 +163,7 @@ impl Side<'_> {
         self.operand().coordinates.iter().filter_map(check).collect()
     }
 
-    fn extent(&self, role: Role) -> i64 {
+    fn extent(&self, role: Role) -> Number {
         self.kernel.space.digits(role).iter().map(|digit| digit.radix).product()
     }
 }

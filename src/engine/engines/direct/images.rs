@@ -171,11 +171,11 @@ fn space(graph: &FinalizedGraph, program: &StageProgram, stores: &[TensorId], di
     let read = program.moved().filter(|&id| !graph.tensor(id).is_pass_by_value);
     let tensors: Vec<TensorId> = read.chain(stores.iter().copied()).collect();
     let axis = |axis: usize| Axis {
-        extent: dim[axis],
+        extent: dim[axis].into(),
         reduced: false,
         graph_axes: vec![axis],
-        strides: tensors.iter().map(|&id| (id, step(graph.tensor(id), axis))).collect(),
-        accumulators: 0,
+        strides: tensors.iter().map(|&id| (id, step(graph.tensor(id), axis).into())).collect(),
+        accumulators: 0.into(),
     };
     let order = [0].into_iter().chain(2..dim.len()).chain([1]);
     IterationSpace { axes: order.map(axis).collect() }

@@ -6,7 +6,7 @@ use crate::engine::config::{Field, ranked};
 use crate::engine::lowering::{GemmChoice, Instruction, ProductPlan, combination_seconds};
 use crate::engine::{Bound, EngineConfig, Estimate, Knob, Offer, RankedConfig, Term, Waves};
 use crate::fusion::{Fusion, Product};
-use crate::kernel::{Fma, GemmTile, Kernel, Multiply, Register};
+use crate::kernel::{Fma, GemmTile, Kernel, Multiply, Number, Register};
 
 /// A product in tiles.
 #[derive(Debug)]
@@ -138,7 +138,7 @@ fn estimate(shape: &Shape, extents: [i64; 4], sums: f64, device: &Device) -> Est
 }
 
 fn blocks(shape: &Shape, extents: [i64; 4]) -> i64 {
-    let [tiles_m, tiles_n] = shape.tile.counts(extents);
+    let [tiles_m, tiles_n] = shape.tile.counts(extents).map(Number::value);
     extents[0] * tiles_m * tiles_n
 }
 

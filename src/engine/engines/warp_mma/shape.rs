@@ -8,7 +8,7 @@ use crate::engine::lowering::{
 };
 use crate::engine::{Bound, EngineConfig, Estimate, Knob, RankedConfig, Term, Waves};
 use crate::graph::DataType;
-use crate::kernel::{GemmTile, Mma, MmaType, Multiply};
+use crate::kernel::{GemmTile, Mma, MmaType, Multiply, Number};
 
 /// Tiles of a block and of a warp, and parts of k.
 #[derive(Debug)]
@@ -240,7 +240,7 @@ pub(super) fn choice(tiles: &Tiles, config: &EngineConfig) -> GemmChoice {
 }
 
 fn blocks(shape: &Shape, operand: MmaType, extents: [i64; 4]) -> i64 {
-    let [tiles_m, tiles_n] = shape.tile(operand).counts(extents);
+    let [tiles_m, tiles_n] = shape.tile(operand).counts(extents).map(Number::value);
     extents[0] * tiles_m * tiles_n
 }
 

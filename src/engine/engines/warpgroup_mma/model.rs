@@ -285,7 +285,7 @@ impl Candidate<'_> {
         if row_bytes == 0 {
             return 0.0;
         }
-        let [tiles_m, tiles_n] = self.shape.tile(1).counts(self.extents).map(|count| count as f64);
+        let [tiles_m, tiles_n] = self.shape.tile(1).counts(self.extents).map(|count| count.value() as f64);
         let [own, others] = if slot == 0 { [tiles_m, tiles_n] } else { [tiles_n, tiles_m] };
         let readers = (busy / own.min(COLUMNS_AT_ONCE)).min(others);
         let part = f64::from(row_bytes).min(LINE_BYTES) / LINE_BYTES;

@@ -5,7 +5,7 @@ use crate::device::Device;
 use crate::engine::config::{Field, ranked};
 use crate::engine::lowering::{BoxRows, GemmChoice, OperandPlan, ProductPlan, splits_that_fill};
 use crate::engine::{EngineConfig, Estimate, Knob, RankedConfig};
-use crate::kernel::{Boxes, GemmTile, Kernel, MmaType, Multiply, Schedule, Sums, WGMMA_ROWS, Wgmma};
+use crate::kernel::{Boxes, GemmTile, Kernel, MmaType, Multiply, Number, Schedule, Sums, WGMMA_ROWS, Wgmma};
 
 /// A tile with its schedule, and how k and the epilogue are treated.
 #[derive(Debug)]
@@ -403,7 +403,7 @@ impl<'a> Candidate<'a> {
 
     /// Columns of tiles, of all matrices.
     pub(super) fn columns(&self) -> i64 {
-        let [_, tiles_n] = self.shape.tile(self.step_k).counts(self.extents);
+        let [_, tiles_n] = self.shape.tile(self.step_k).counts(self.extents).map(Number::value);
         self.extents[0] * tiles_n
     }
 
@@ -462,7 +462,7 @@ impl<'a> Candidate<'a> {
     }
 
     pub(super) fn tiles(&self) -> i64 {
-        let [tiles_m, tiles_n] = self.shape.tile(self.step_k).counts(self.extents);
+        let [tiles_m, tiles_n] = self.shape.tile(self.step_k).counts(self.extents).map(Number::value);
         self.extents[0] * tiles_m * tiles_n
     }
 

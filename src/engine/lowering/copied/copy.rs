@@ -98,7 +98,7 @@ impl OperandCopy {
         let bytes = copy.data_type.bytes() as i64;
         match &self.way {
             Way::Unfolded(unfolded) => {
-                (unfolded.rows.iter().map(|digit| digit.extent).product(), unfolded.pitch * bytes)
+                (unfolded.rows.iter().map(|digit| digit.extent.value()).product(), unfolded.pitch * bytes)
             }
             Way::Copied | Way::Evaluated(_) => {
                 (elements(copy) / copy.dim[self.inner], padded(copy.dim[self.inner] * bytes))

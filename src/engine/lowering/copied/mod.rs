@@ -342,7 +342,7 @@ mod tests {
         let copied = copied(ConvolutionDirection::BackwardFilter, [33, 64], channels_last);
         let columns = copied.problem(MmaType::F16).space.n;
         let last = columns.last().expect("channels");
-        assert_eq!((last.quantity, last.extent, last.radix), (Quantity::InputChannel, 33, 48));
+        assert_eq!((last.quantity, last.extent.value(), last.radix.value()), (Quantity::InputChannel, 33, 48));
     }
 
     /// Dims and strides of the copies of `A · B`.

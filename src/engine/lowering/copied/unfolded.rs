@@ -26,7 +26,7 @@ pub(super) fn filter_gradient(fusion: &Fusion, product: &Product) -> Option<Prob
     let is_filter_gradient = product.kind == ProductKind::Convolution(ConvolutionDirection::BackwardFilter);
     let [dy, x] = product.tensors();
     let problem = (is_filter_gradient && dy != x).then(|| Problem::of(fusion.graph(), product))?;
-    let extent = |quantity| problem.space.extent_of(quantity);
+    let extent = |quantity| problem.space.extent_of(quantity).value();
     let is_depthwise = extent(GROUP) > 1 && extent(Quantity::InputChannel) == 1;
     (!is_depthwise).then_some(problem)
 }
@@ -61,7 +61,7 @@ impl<'a> ImagesOfRows<'a> {
         if has_all.into_iter().any(|quantity| problem.space.extent_of(quantity) == 1) {
             return None;
         }
-        let extent = |quantity| problem.space.extent_of(quantity);
+        let extent = |quantity| problem.space.extent_of(quantity).value();
         let bytes = x.data_type.bytes() as i64;
         let of_gradient = extent(ROW);
         Some(Self {
@@ -74,7 +74,7 @@ impl<'a> ImagesOfRows<'a> {
     }
 
     fn extent(&self, quantity: Quantity) -> i64 {
-        self.problem.space.extent_of(quantity)
+        self.problem.space.extent_of(quantity).value()
     }
 
     /// Channels of all groups.
@@ -89,7 +89,7 @@ impl<'a> ImagesOfRows<'a> {
 
     /// The digits of k of a copy whose images have so many rows.
     fn k(&self, rows: i64) -> Vec<Digit> {
-        let pixels = Digit { radix: self.row, ..Digit::new(PIXEL, self.extent(PIXEL)) };
+        let pixels = Digit { radix: self.row.into(), ..Digit::new(PIXEL, self.extent(PIXEL)) };
         vec![Digit::new(Quantity::Image, self.extent(Quantity::Image)), Digit::new(ROW, rows), pixels]
     }
 

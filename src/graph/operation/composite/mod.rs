@@ -510,6 +510,7 @@ impl FinalizedGraph {
             became: self.became.clone(),
             expectations: self.expectations.clone(),
             key: self.key,
+            class: self.class,
             tensors,
             operations,
         }

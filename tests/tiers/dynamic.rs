@@ -1,0 +1,115 @@
+//! Graphs whose shapes are dynamic: every case once more with extents and strides as parameters, and shapes of a layer that share binaries.
+
+use std::collections::BTreeSet;
+
+use fusewright::build::Build;
+use fusewright::device::Device;
+use fusewright::graph::DataType::{BFloat16, Float, Half};
+use fusewright::graph::{DataType, Graph, PointwiseMode, ReductionMode, Tensor, TensorHandle};
+use libtest_mimic::{Failed, Trial};
+
+use crate::cases;
+use crate::pipeline;
+
+/// How a kernel is run, and what it gives compared.
+type Run = fn(&Build) -> Result<(), Failed>;
+
+/// Every case as a graph of dynamic shapes, and layers in several shapes.
+pub(crate) fn trials(tier: &str, device: fn() -> Result<Device, Failed>, run: Run) -> Vec<Trial> {
+    let dynamic = |case: cases::Case| {
+        let graph = case.graph.with_dynamic_shapes();
+        Trial::test(format!("{tier}::dynamic::{}", case.name), move || run(&pipeline::lower(&graph, &device()?)?))
+    };
+    let layers = LAYERS.iter().map(|layer| {
+        Trial::test(format!("{tier}::layers::{}", layer.name), move || layer.shares_binaries(&device()?, run))
+    });
+    // kernels of attention know their shapes, whatever a graph says
+    let is_told = |case: &cases::Case| !["attention_", "mha_"].iter().any(|kind| case.name.starts_with(kind));
+    cases::all().into_iter().filter(is_told).map(dynamic).chain(layers).collect()
+}
+
+/// A graph whose number of rows varies.
+struct Layer {
+    name: &'static str,
+    graph: fn(i64) -> Graph,
+    rows: &'static [i64],
+    /// Most texts that the config of the middle number of rows has over all.
+    texts: usize,
+}
+
+const LAYERS: [Layer; 6] = [
+    Layer { name: "pointwise", graph: pointwise, rows: &[2, 3, 17, 40, 41, 200], texts: 1 },
+    Layer { name: "matmul", graph: |m| matmul(m, [96, 72], Half), rows: &[2, 65, 100, 128, 129, 300], texts: 3 },
+    Layer { name: "tf32", graph: |m| matmul(m, [40, 36], Float), rows: &[33, 65, 128, 200], texts: 3 },
+    Layer { name: "bias_gelu", graph: bias_gelu, rows: &[30, 64, 100, 257], texts: 4 },
+    Layer { name: "batches", graph: batches, rows: &[2, 3, 5, 9], texts: 2 },
+    Layer { name: "row_sums", graph: row_sums, rows: &[3, 17, 64, 100], texts: 2 },
+];
+
+impl Layer {
+    /// Every number of rows is right in the config that one of them has, and some share a text.
+    fn shares_binaries(&self, device: &Device, run: Run) -> Result<(), Failed> {
+        let dynamic = |rows: i64| (self.graph)(rows).with_dynamic_shapes();
+        let middle = self.rows[self.rows.len() / 2];
+        let config = pipeline::lower(&dynamic(middle), device)?.config;
+        let mut texts = BTreeSet::new();
+        for &rows in self.rows {
+            let build = pipeline::lower_config(&dynamic(rows), config.clone(), device)?;
+            run(&build).map_err(|failure| format!("{rows} rows: {}", failure.message().unwrap_or_default()))?;
+            texts.insert(build.source.text);
+        }
+        let most = self.texts;
+        if texts.len() <= most { Ok(()) } else { Err(format!("{} texts; {most} at most", texts.len()).into()) }
+    }
+}
+
+fn of(io: DataType) -> Graph {
+    Graph::new().io_data_type(io).compute_data_type(Float).intermediate_data_type(Float)
+}
+
+fn product(graph: &mut Graph, [batch, m, n, k]: [i64; 4]) -> TensorHandle {
+    let a = graph.tensor(Tensor::new("a").row_major([batch, m, k]));
+    let b = graph.tensor(Tensor::new("b").dim([batch, k, n]).stride([k * n, 1, k]));
+    graph.matmul("product", a, b)
+}
+
+fn matmul(m: i64, [n, k]: [i64; 2], io: DataType) -> Graph {
+    let mut graph = of(io);
+    let c = product(&mut graph, [1, m, n, k]);
+    graph.set_output(c);
+    graph
+}
+
+fn batches(batch: i64) -> Graph {
+    let mut graph = of(BFloat16);
+    let c = product(&mut graph, [batch, 72, 40, 64]);
+    graph.set_output(c);
+    graph
+}
+
+fn bias_gelu(m: i64) -> Graph {
+    let mut graph = of(BFloat16);
+    let c = product(&mut graph, [1, m, 80, 64]);
+    let bias = graph.tensor(Tensor::new("bias").row_major([1, 1, 80]));
+    let sum = graph.pointwise("sum", PointwiseMode::Add, &[c, bias]);
+    let y = graph.pointwise("gelu", PointwiseMode::GeluFwd, &[sum]);
+    graph.set_output(y);
+    graph
+}
+
+fn pointwise(m: i64) -> Graph {
+    let mut graph = of(Half);
+    let x = graph.tensor(Tensor::new("x").row_major([1, m, 48]));
+    let bias = graph.tensor(Tensor::new("bias").row_major([1, 1, 48]));
+    let y = graph.pointwise("sum", PointwiseMode::Add, &[x, bias]);
+    graph.set_output(y);
+    graph
+}
+
+fn row_sums(m: i64) -> Graph {
+    let mut graph = of(Float);
+    let x = graph.tensor(Tensor::new("x").row_major([1, m, 40]));
+    let sums = graph.reduction("sums", ReductionMode::Add, x, [1, m, 1]);
+    graph.set_output(sums);
+    graph
+}
