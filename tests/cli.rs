@@ -594,6 +594,28 @@ fn explain_shows_stages_launches_and_source() {
 }
 
 #[test]
+fn kernels_of_dynamic_shapes_share_a_text_and_say_what_they_are_told() {
+    let place = Place::new();
+    let source = |rows: i64, is_dynamic: bool| {
+        let mut graph: Value =
+            serde_json::from_slice(&fs::read("examples/graphs/mm_bias_gelu_bf16_m16.json").unwrap()).unwrap();
+        graph["context"]["is_dynamic_shape_enabled"] = json!(is_dynamic);
+        for tensor in graph["tensors"].as_array_mut().unwrap() {
+            if tensor["dim"][1] == json!(16) {
+                tensor["dim"][1] = json!(rows);
+                tensor["stride"][0] = json!(rows * tensor["stride"][1].as_i64().unwrap());
+            }
+        }
+        let file = place.write("layer.json", graph.to_string());
+        let explained = place.run(&["explain", &file]).expect(0, &["grid"]).out;
+        assert_eq!(explained.contains("numbers of the shape as parameters"), is_dynamic, "{explained}");
+        place.run(&["explain", &file, "--source"]).expect(0, &["__global__"]).out
+    };
+    assert!(source(6000, true) == source(8192, true));
+    assert!(source(6000, false) != source(8192, false));
+}
+
+#[test]
 fn explain_says_what_no_kernel_does_and_no_more_than_there_is() {
     let place = Place::new();
     let mut graph: Value = serde_json::from_slice(&fs::read("tests/data/suite/mm_i8_8192.json").unwrap()).unwrap();

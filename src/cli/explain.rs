@@ -9,7 +9,7 @@ use fusewright::build::Build;
 use fusewright::codegen::Source;
 use fusewright::device::Device;
 use fusewright::engine::{EngineConfig, HeuristicMode, Knob, RankedConfig};
-use fusewright::kernel::Launch;
+use fusewright::kernel::{Launch, Parameter};
 use fusewright::tuning::TuningEntry;
 
 use super::arguments::ExplainOptions;
@@ -188,6 +188,14 @@ fn launches(source: &Source, config: &EngineConfig, console: &mut Console) -> Re
         let (grid, block) = (units::by(&launch.grid), units::by(&launch.block));
         let clusters = if launch.cluster > 1 { format!(" in clusters of {}", launch.cluster) } else { String::new() };
         console.line(format_args!("  {function}  grid {grid}{clusters}, block {block}, {shared} of shared memory"))?;
+        let is_told = |parameter: &&Parameter| matches!(parameter, Parameter::Int(_) | Parameter::Long(_));
+        let told = launch.parameters.iter().filter(is_told).count();
+        if told > 0 {
+            let numbers = units::plural(told, "number");
+            console.line(format_args!(
+                "    {numbers} of the shape as parameters: others share the binary where the text is equal"
+            ))?;
+        }
     }
     let repeated: BTreeSet<&str> = again.iter().map(|launch| &*launch.function).collect();
     if !again.is_empty() {

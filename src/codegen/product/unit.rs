@@ -186,7 +186,9 @@ pub(super) fn place(kernel: &GemmKernel, number: &str) -> Result<String, Error> 
     let has_several = batch > 1 && tiles > 1;
     let block = if has_several { "block".to_owned() } else { number.to_owned() };
     let is_raster = count_m > 1 && count_n > 1 && kernel.raster > 1;
-    let rows = Number::known(kernel.raster.into()).min(count_m);
+    // a last band may have fewer rows, and so may the only one
+    let rows = Number::known(kernel.raster.into());
+    let rows = if count_m.is_told() { rows } else { rows.min(count_m) };
     let raster = is_raster.then(|| RasterText {
         rows,
         band: quotient("block", rows * count_n),
