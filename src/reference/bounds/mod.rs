@@ -146,7 +146,7 @@ fn rounded_in_definitions(expanded: &FinalizedGraph, own: usize) -> impl Iterato
 }
 
 /// What becomes one of these values of 16 bits by factors, such as those of a dropout, and the type of the value: implementations may round
-/// before they multiply.
+/// before they multiply, and half of a value, as kernels of attention have of probabilities.
 fn before_factors(expanded: &FinalizedGraph, rounded: &BTreeSet<TensorId>) -> BTreeMap<TensorId, DataType> {
     let producer = |id: TensorId| expanded.producer(id).map(|id| expanded.operation(id));
     let operand = |id: TensorId, mode: PointwiseMode| {
@@ -209,7 +209,7 @@ impl Analysis<'_> {
         let result = |(mut pairs, output): (Vec<(f64, f64)>, TensorId)| {
             let tensor = self.graph.tensor(output);
             if let Some(&data_type) = self.multiplied.get(&output) {
-                pairs.iter_mut().for_each(|(x, error)| *error += rounding(data_type, *x));
+                pairs.iter_mut().for_each(|(x, error)| *error += 2.0 * rounding(data_type, *x));
             }
             let computed = value_type(self.graph, id, (port_of(operation, output), output));
             Bounded::rounded(&tensor.dim, pairs, &[computed, tensor.data_type])
