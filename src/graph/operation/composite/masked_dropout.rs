@@ -1,7 +1,7 @@
 //! Dropout of probabilities by a mask that is given (`docs/spec/attention.md` AT-O14).
 //!
 //! ```text
-//! Y = X · Dropout_scale ∘ Dropout_mask        S = X where the mask is above 0, −X elsewhere
+//! Y = X ∘ Dropout_mask · Dropout_scale        S = X where the mask is above 0, −X elsewhere
 //! ```
 //!
 //! S is as that of a [`Dropout`](super::Dropout) (MHAF-USERMASK).
@@ -78,8 +78,8 @@ impl Definition for MaskedDropout {
     fn define(&self, expansion: &mut Expansion) {
         let [x, mask, scale] = expansion.required();
         let x = Dropout::stored(expansion, x, mask);
-        let scaled = expansion.pointwise(PointwiseMode::Mul, &[x, scale]);
-        expansion.result(Port::Y, PointwiseMode::Mul, &[scaled, mask]);
+        let kept = expansion.pointwise(PointwiseMode::Mul, &[x, mask]);
+        expansion.result(Port::Y, PointwiseMode::Mul, &[kept, scale]);
     }
 }
 
