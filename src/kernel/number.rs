@@ -71,11 +71,6 @@ impl Number {
         self.as_known().is_none()
     }
 
-    /// How it follows from what launches tell.
-    pub fn form(self) -> u128 {
-        self.form
-    }
-
     /// How often a number above 0 goes into it.
     #[must_use]
     pub fn quotient(self, divisor: impl Into<Self>) -> Self {
@@ -122,7 +117,8 @@ fn hash(name: &str, forms: &[u128]) -> u128 {
     forms.iter().for_each(|form| {
         hasher.update(&form.to_le_bytes());
     });
-    u128::from_le_bytes(std::array::from_fn(|place| hasher.finalize().as_bytes()[place]))
+    let hash = hasher.finalize();
+    u128::from_le_bytes(std::array::from_fn(|place| hash.as_bytes()[place]))
 }
 
 impl From<i64> for Number {
@@ -154,7 +150,12 @@ impl<N: Into<Self>> Mul<N> for Number {
 
     fn mul(self, other: N) -> Self {
         let other = other.into();
-        Self { value: self.value * other.value, form: self.form.wrapping_mul(other.form) }
+        // extents may be such that nothing has so many points: limits refuse the graph then
+        let value = self.value.saturating_mul(other.value);
+        match self.is_told() || other.is_told() {
+            true => Self { value, form: self.form.wrapping_mul(other.form) },
+            false => Self::known(value),
+        }
     }
 }
 
@@ -247,6 +248,8 @@ mod tests {
         }
         assert_eq!(Number::told(1, Told::Stride(3, 2)), Number::ONE);
         assert_eq!(Number::known(6).parts(a), Number::ONE, "0 and 1 are known");
+        assert_eq!((Number::known(i64::MAX) * 2).as_known(), Some(i64::MAX));
+        assert_eq!(a * Number::known(0), Number::known(0));
         assert!(a.is_told() && a.quotient(a) == Number::ONE && a.quotient(1) == a && a.parts(1) == a);
         assert!(
             (a + 1).is_told() && (a * 2).is_told() && a.quotient(5).is_told() && Number::known(36).parts(a).is_told()
