@@ -24,7 +24,7 @@ pub(super) use reduction::channel_vector;
 
 use super::defects::Defects;
 use super::draft::Draft;
-use super::{Attributes, OperationId, Port};
+use super::{Attributes, Operation, OperationId, Port};
 use crate::graph::Malformed;
 
 /// Completes and checks all operations; `order` is topological. Defects are `ATTRIBUTE_NOT_SET` and
@@ -62,6 +62,11 @@ fn complete_shape(
     shape(&mut Node::new(draft, &operation, id))?;
     values::check_all(draft, id, is_checked, defects);
     if defects.touch(draft, id) { Ok(()) } else { check(&Node::new(draft, &operation, id)) }
+}
+
+/// Checks an operation that takes a node's place: what a node's own rules leave open its operations may not.
+pub(super) fn check_replacement(draft: &mut Draft, id: OperationId, operation: &Operation) -> Result<(), Malformed> {
+    check(&Node::new(draft, operation, id))
 }
 
 /// What can be said of an operation though tensors of it are in doubt: what concerns the others alone.

@@ -1,10 +1,12 @@
 //! Ragged tensors (`docs/spec/attention.md` AT-O6): the sequences of a batch lie where a tensor of offsets says, one behind the other. References
 //! compute on dense tensors, in which rows that a sequence does not have are NaN.
 
+use std::collections::BTreeSet;
+
 use super::pages;
 use super::values::row_major;
 use crate::error::{Error, Result};
-use crate::graph::{Attributes, Composite, FinalTensor, FinalizedGraph, Operation, Port, Scalar, TensorId, is_turned};
+use crate::graph::{Attributes, Composite, FinalTensor, FinalizedGraph, Operation, Port, Scalar, TensorId};
 use crate::host_tensor::{HostTensor, HostTensors};
 
 /// Where the sequences of a ragged tensor lie.
@@ -23,8 +25,28 @@ const HEADS: usize = 1;
 const RANK: usize = 4;
 
 /// The axes of rows and of their elements: K stands in a forward pass as it is multiplied.
-fn axes(tensor: &FinalTensor) -> [usize; 2] {
-    if is_turned(&tensor.stride) { [3, 2] } else { [2, 3] }
+fn axes(graph: &FinalizedGraph, id: TensorId) -> [usize; 2] {
+    let is_multiplied = |operation: &Operation| {
+        matches!(operation.attributes, Attributes::Matmul(_)) && operation.input(Port::B) == Some(id)
+    };
+    let mut products = graph.operations().filter(|operation| is_multiplied(operation));
+    let is_of_scores = |operation: &Operation| !operation.input(Port::A).is_some_and(|a| are_probabilities(graph, a));
+    if products.any(is_of_scores) { [3, 2] } else { [2, 3] }
+}
+
+/// Whether a product, of scores, is among the operations that a tensor is made by.
+fn are_probabilities(graph: &FinalizedGraph, id: TensorId) -> bool {
+    let mut open = vec![id];
+    let mut seen = BTreeSet::new();
+    while let Some(id) = open.pop() {
+        let Some(producer) = graph.producer(id).filter(|&producer| seen.insert(producer)) else { continue };
+        let operation = graph.operation(producer);
+        if matches!(operation.attributes, Attributes::Matmul(_)) {
+            return true;
+        }
+        open.extend(operation.input_tensors());
+    }
+    false
 }
 
 impl<'a> Sequences<'a> {
@@ -46,7 +68,7 @@ impl<'a> Sequences<'a> {
         if tensor.dim.len() != RANK || offsets.len() as i64 != tensor.dim[0] + 1 {
             return Err(fault("is ragged; required: four axes, and one offset more than there are batches"));
         }
-        let axes = axes(tensor);
+        let axes = axes(graph, id);
         let place = |pair: &[i64]| {
             let (start, room) = (usize::try_from(pair[0]).ok()?, u64::try_from(pair[1].checked_sub(pair[0])?).ok()?);
             let rows = room.div_ceil(tensor.stride[axes[0]].max(1) as u64).min(tensor.dim[axes[0]] as u64);
@@ -194,7 +216,7 @@ pub(super) fn complete(graph: &FinalizedGraph, inputs: &mut HostTensors) -> Resu
             for &user in &users {
                 step = step.max(room(graph, inputs, user, batch)?);
             }
-            let is_inside = users.iter().all(|&user| ends_inside(graph.tensor(user), [first, first + step]));
+            let is_inside = users.iter().all(|&user| ends_inside(graph, user, [first, first + step]));
             offsets.push(if is_inside { first + step } else { first });
             if !is_inside {
                 users.iter().try_for_each(|&user| empty(graph, inputs, user, batch))?;
@@ -255,13 +277,14 @@ pub(super) fn with_rows(
 }
 
 /// Whether a sequence between two offsets ends within what dims and strides say of a tensor's memory.
-fn ends_inside(tensor: &FinalTensor, offsets: [i64; 2]) -> bool {
+fn ends_inside(graph: &FinalizedGraph, id: TensorId, offsets: [i64; 2]) -> bool {
+    let tensor = graph.tensor(id);
     let (dim, stride) = (&tensor.dim, &tensor.stride);
     if dim.len() != RANK {
         return true;
     }
     let [begin, end] = offsets.map(|offset| offset.saturating_mul(tensor.ragged_offset_multiplier.max(1)));
-    let [along_rows, along] = axes(tensor);
+    let [along_rows, along] = axes(graph, id);
     let rows = ((end - begin + stride[along_rows].max(1) - 1) / stride[along_rows].max(1)).min(dim[along_rows]);
     let reach = |axis: usize| (dim[axis] - 1).saturating_mul(stride[axis]);
     let last = reach(HEADS).saturating_add(reach(along)).saturating_add((rows - 1).saturating_mul(stride[along_rows]));
@@ -276,7 +299,7 @@ fn room(graph: &FinalizedGraph, inputs: &HostTensors, id: TensorId, batch: i64) 
     if dim.len() != RANK {
         return Ok(0);
     }
-    let [along_rows, along] = axes(tensor);
+    let [along_rows, along] = axes(graph, id);
     let (all, row) = (dim[along_rows], stride[along_rows]);
     let is_inside = |axis: usize| dim[axis] == 1 || stride[axis].saturating_mul(dim[axis]) <= row;
     if ![HEADS, along].into_iter().all(is_inside) {

@@ -12,6 +12,7 @@ FW_INLINE float fw_to_f32(int x) { return float(x); }
 FW_INLINE float fw_to_f32(long long x) { return float(x); }
 
 //@ fw_f64: FW_INLINE
+FW_INLINE double fw_value(double x) { return x; }
 FW_INLINE double fw_to_f64(float x) { return x; }
 FW_INLINE double fw_to_f64(int x) { return x; }
 FW_INLINE double fw_to_f64(long long x) { return double(x); }

@@ -200,7 +200,7 @@ fw_attention(const __grid_constant__ fw_tensor_map map0,
       float m[2], reference[2], sum[2];
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        const float sink = row + 8 * e < rows ? fw_value(p_t8[h * 1ull]) : negative;
+        const float sink = row + 8 * e < rows ? fw_value(p_t8[(h) * 1ull]) : negative;
         m[e] = sink / unit_of_scores, reference[e] = sink == negative ? 0.0f : m[e] * c;
         // as the rows' exponentials are, which are of a rounded reference
         sum[e] = sink != sink ? sink : quad == 0 && sink != negative ? fw_fast_exp2(fmaf(m[e], c, -reference[e])) : 0.0f;
@@ -343,7 +343,7 @@ fw_attention(const __grid_constant__ fw_tensor_map map0,
         const float total = fw_quad_total(sum[e]);
         scaled[e] = total == 0.0f ? 0.0f : 1.0f / total;
         const float greatest = fw_quad_largest_nan(largest[e]);
-        const float sink = row + 8 * e < rows ? fw_value(p_t8[h * 1ull]) : negative;
+        const float sink = row + 8 * e < rows ? fw_value(p_t8[(h) * 1ull]) : negative;
         const float greatest_of_all = fw_max_nan(greatest, sink / unit_of_scores);
         if (quad == 0 && row + 8 * e < 5) {
           p_t10_softmax[b * 80ull + h * 5ull + (row + 8 * e) * 1ull] = total == 0.0f ? negative : (reference[e] + log2f(total)) * 0.6931472f;

@@ -1,6 +1,6 @@
 //! Attention, forward: masks and lengths, groups of heads, statistics, sinks, operations on scores, heads of every size.
 
-use fusewright::graph::DataType::{BFloat16, Double, Float, Fp8E4M3, Fp8E5M2, Half, Int32, Int64, UInt8};
+use fusewright::graph::DataType::{BFloat16, Double, Float, Fp8E4M3, Fp8E5M2, Half, Int8, Int32, Int64, UInt8};
 use fusewright::graph::{
     Bernoulli, DataType, Dropout, Graph, MaskedDropout, PagedCacheLoad, Pointwise, PointwiseMode, Port, ReductionMode,
     Scalar, ScoreMask, Softmax, Tensor, TensorHandle,
@@ -55,10 +55,19 @@ pub(crate) fn attentions(cases: &mut Vec<Case>) {
         "sinks",
         Attention { sinks: true, statistics: ALL, mask: band(None, Some(-5)), ..of([2, 2, 66, 66], [64, 64]) },
     );
+    let sinks = Attention { statistics: ALL, key_heads: [1, 1], ..of([3, 4, 5, 70], [64, 64]) };
+    for (name, dim) in [("one_sink", [1; 4]), ("sinks_of_batches", [3, 1, 1, 1]), ("sinks_of_all_heads", [3, 4, 1, 1])]
+    {
+        add(name, Attention { sinks: true, sink_dim: Some(dim), ..sinks });
+    }
     let scaled = |scale: f64| Attention { scale: Some(scale), statistics: ALL, ..of([1, 2, 30, 140], [64, 64]) };
     add("scale_negative", scaled(-0.25));
     add("scale_double", Attention { scale_type: Double, ..scaled(0.3) });
     add("scores_rounded_to_half", Attention { modify: Modifier::Half, ..of([1, 1, 5, 129], [8, 64]) });
+    for (name, data_type) in [("double", Double), ("int32", Int32)] {
+        let modify = Modifier::Gelu(data_type);
+        add(&format!("scores_of_{name}"), Attention { modify, ..of([1, 2, 30, 140], [64, 64]) });
+    }
     add("scale_zero", Attention { mask: band(None, Some(3)), ..scaled(0.0) });
     add("scale_none", Attention { scale: None, statistics: ALL, ..of([1, 2, 30, 140], [32, 32]) });
     add("scale_large", scaled(30.0));
@@ -233,6 +242,7 @@ fn beyond_boxes(add: &mut impl FnMut(&str, Attention)) {
     let turned =
         Attention { is_turned: true, has_lengths: true, mask: band(None, Some(0)), ..of([3, 2, 70, 90], [64, 64]) };
     add("operands_turned_lengths", Attention { io: BFloat16, statistics: ALL, ..turned });
+    add("ragged_operands_turned", Attention { ragged: Ragged::Operands, ..turned });
     let float = |shape, head| Attention { io: Float, ..of(shape, head) };
     add("float", Attention { statistics: ALL, ..float([2, 2, 70, 90], [64, 64]) });
     for (name, head) in [("8", [8, 8]), ("72_40", [72, 40]), ("3_9", [3, 9]), ("256", [256, 256])] {
@@ -245,6 +255,10 @@ fn beyond_boxes(add: &mut impl FnMut(&str, Attention)) {
     add("float_dropout_mask", Attention { drop_mask: Some([2, 1, 70, 90]), ..float([2, 2, 70, 90], [32, 32]) });
     let ragged = Attention { ragged: Ragged::All, is_interleaved: true, are_by_position: true, ..lengths };
     add("float_ragged", ragged);
+    add(
+        "float_ragged_operands_turned",
+        Attention { is_turned: true, is_interleaved: false, key_heads: [8, 8], ..ragged },
+    );
     add("float_operands_turned", Attention { is_turned: true, ..float([2, 2, 40, 70], [64, 32]) });
     add("float_output_of_half", Attention { output: Some(Float), ..of([1, 2, 70, 90], [64, 64]) });
 }
@@ -282,6 +296,8 @@ enum Modifier {
     SoftCap,
     /// They are rounded to HALF.
     Half,
+    /// An INT8 number is added to GELU of them, in a type.
+    Gelu(DataType),
     /// A slope of each head times the distance of key and query is added.
     Alibi,
 }
@@ -305,6 +321,8 @@ struct Attention {
     /// Whether a mask of blocks of scores is given.
     has_blocks: bool,
     sinks: bool,
+    /// Extents of the sinks, where these are not one a head.
+    sink_dim: Option<[i64; 4]>,
     statistics: &'static [Port],
     /// Extents of a mask that probabilities are multiplied by.
     drop_mask: Option<[i64; 4]>,
@@ -410,6 +428,7 @@ impl Attention {
             has_lengths: false,
             has_blocks: false,
             sinks: false,
+            sink_dim: None,
             statistics: &[Port::STATS],
             drop_mask: None,
             dumps: false,
@@ -466,7 +485,7 @@ impl Attention {
             }
             x = g.composite("mask", self.mask.unwrap_or_default(), &inputs, &[Port::Y])[0];
         }
-        let sink = Tensor::new("sink").row_major([1, heads, 1, 1]).data_type(Float);
+        let sink = Tensor::new("sink").row_major(self.sink_dim.unwrap_or([1, heads, 1, 1])).data_type(Float);
         let sink = self.sinks.then(|| g.tensor(sink));
         let (p, statistics) = g.softmax_with("softmax", x, sink, self.statistics);
         g.tensor_mut(p).data_type = Some(self.io);
@@ -629,6 +648,12 @@ impl Attention {
                 let small = g.pointwise("small", PointwiseMode::Div, &[x, cap]);
                 let capped = g.pointwise("capped", PointwiseMode::TanhFwd, &[small]);
                 g.pointwise("large", PointwiseMode::Mul, &[capped, cap])
+            }
+            Modifier::Gelu(data_type) => {
+                let rounded = g.pointwise("rounded", PointwiseMode::GeluFwd, &[x]);
+                g.tensor_mut(rounded).data_type = Some(data_type);
+                let bias = g.tensor(Tensor::new("bias").row_major([1; 4]).data_type(Int8));
+                g.pointwise("biased", PointwiseMode::Add, &[rounded, bias])
             }
             Modifier::Half => {
                 let rounded = g.pointwise("rounded", PointwiseMode::Identity, &[x]);

@@ -198,10 +198,10 @@ impl ScoreRows<'_, '_> {
 
     /// The sink of a row, which rows beyond their sequence do not have.
     pub(super) fn sink_of_row(&mut self, id: TensorId) -> String {
-        let stride = self.graph.tensor(id).stride.get(1).copied().unwrap_or(0);
-        let [head, _] = self.head_and_query("row + 8 * e");
+        let [head, query] = self.head_and_query("row + 8 * e");
+        let offset = spread_offset(self.graph, id, &["b".to_owned(), head, query, "0".to_owned()]);
         self.used.add(names::storage_section(self.graph.tensor(id).data_type));
-        let sink = format!("fw_value({}[{head} * {stride}ull])", names::pointer(self.graph, id));
+        let sink = format!("fw_value({}[{offset}])", names::pointer(self.graph, id));
         let conditions =
             [self.problem.band.lengths.map(|_| "row + 8 * e < rows"), (self.problem.parts > 1).then_some("part == 0")];
         match conditions.into_iter().flatten().collect::<Vec<_>>().join(" && ") {

@@ -17,6 +17,7 @@ mod pages;
 mod soft_cap;
 
 use super::draft::Draft;
+use super::infer::check_replacement;
 use super::{
     Attributes, Composite, DataType, Malformed, Matmul, Operation, OperationId, Other, Pointwise, PointwiseMode, Port,
     Scalar, ScoreMask, Softmax, Tensor, TensorId, packed_strides, row_major_order,
@@ -97,9 +98,12 @@ pub(super) fn lower(draft: &mut Draft) -> Result<bool, Malformed> {
                 let name = operation.name.escape_debug();
                 draft.notes.push(format!("attention '{name}' is kept as it is: {obstacle}"));
             }
-            None if is_backward => replaced.push((id, vec![backward::operation(draft, id, &operation)?])),
             None => {
-                let operations = Lowering::new(draft, id, &operation)?.operations();
+                let operations = match is_backward {
+                    true => vec![backward::operation(draft, id, &operation)?],
+                    false => Lowering::new(draft, id, &operation)?.operations(),
+                };
+                operations.iter().try_for_each(|operation| check_replacement(draft, id, operation))?;
                 replaced.push((id, operations));
             }
         }

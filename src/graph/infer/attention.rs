@@ -102,8 +102,11 @@ fn check_pages(node: &Node, batches: i64, rows: i64) -> Result<(), Malformed> {
         .try_for_each(|&(container, table)| PagedCacheLoad::check_pages(node, [container, table], [batches, rows]))
 }
 
-/// Sinks and lengths.
+/// The factor of the scores, sinks and lengths.
 fn check_options(node: &Node, q: [i64; 4]) -> Result<(), Malformed> {
+    if node.tensor(Port::ATTN_SCALE).is_some() {
+        node.require_dim("AT-E8", Port::ATTN_SCALE, &[1; 4], "one number, by which scores are multiplied")?;
+    }
     if node.tensor(Port::SINK_TOKEN).is_some() {
         node.require_dim("AT-E8", Port::SINK_TOKEN, &[1, q[1], 1, 1], "one value a head of Q")?;
     }
@@ -223,6 +226,35 @@ mod tests {
         product.last_operation().inputs.push((Port::BLOCK_MASK, blocks));
         product.set_output(c);
         [node, alone, product]
+    }
+
+    #[test]
+    fn what_scores_are_multiplied_by_is_one_number() {
+        for (tag, outputs) in [("SDPA", &["O"][..]), ("SDPA_BWD", &["dQ"])] {
+            for (dim, is_one) in [(&[1; 4][..], true), (&[1, 1, 2, 8], false), (&[1], false)] {
+                let mut graph = attention(tag, &[2, 2, 2, 8], outputs);
+                let shape = &[2, 2, 2, 8];
+                let others: &[&str] = if tag == "SDPA" { &["K", "V"] } else { &["K", "V", "O", "dO", "Stats"] };
+                let mut inputs: Vec<_> = others.iter().map(|name| (*name, input(&mut graph, name, shape))).collect();
+                inputs.push(("Attn_scale", input(&mut graph, "scale", dim)));
+                for (port, id) in inputs {
+                    if port == "Stats" {
+                        *graph.tensor_mut(id) = Tensor::new("Stats").row_major([2, 2, 2, 1]).data_type(DataType::Float);
+                    }
+                    graph.last_operation().inputs.push((Port(port), id));
+                }
+                match is_one {
+                    true => drop(graph.finalize().unwrap()),
+                    false => {
+                        let message = refusal(&graph);
+                        assert!(
+                            message.contains("tensor 'scale'") && message.contains("required [1, 1, 1, 1]: one number"),
+                            "{message}"
+                        );
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -325,12 +325,17 @@ fn is_stored(graph: &FinalizedGraph, output: TensorId) -> Result<(), String> {
     }
 }
 
-/// Sinks, or their gradient, lie in memory.
+/// Sinks, or their gradient, lie in memory, and rows of one head have the same.
 pub(in crate::engine::engines) fn are_sinks(graph: &FinalizedGraph, id: TensorId) -> Result<(), String> {
-    let tensor = graph.tensor(id);
-    match tensor.is_virtual || tensor.is_pass_by_value {
-        true => Err(format!("tensor {}: sinks and their gradient are in memory", graph.describe_tensor(id))),
-        false => Ok(()),
+    let (tensor, name) = (graph.tensor(id), graph.describe_tensor(id));
+    if tensor.is_virtual || tensor.is_pass_by_value {
+        return Err(format!("tensor {name}: sinks and their gradient are in memory"));
+    }
+    match tensor.dim.get(2) {
+        Some(&rows) if rows != 1 => {
+            Err(format!("tensor {name}: {rows} sinks of a head; required one for all its rows"))
+        }
+        _ => Ok(()),
     }
 }
 
