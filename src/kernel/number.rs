@@ -33,6 +33,8 @@ pub enum Told {
     Index(usize),
     /// Elements from one coordinate of an axis of a tensor to the next: the tensor's place in its graph, and the axis.
     Stride(usize, usize),
+    /// A count of a kernel, by its name.
+    Count(&'static str),
 }
 
 impl Number {
@@ -54,6 +56,11 @@ impl Number {
             // odd, so that no product of forms vanishes
             _ => Self { value, form: hash(&format!("{what:?}"), &[]) | 1 },
         }
+    }
+
+    /// A number that launches tell, 0 and 1 as any other: where it decides nothing.
+    pub fn parameter(value: i64, what: Told) -> Self {
+        Self { value, form: hash(&format!("{what:?}"), &[]) | 1 }
     }
 
     /// Its value for the shape at hand.

@@ -32,7 +32,7 @@ fw_vector<float, 2> y = {{0.0f, 0.0f}};
 #pragma unroll 8
 for (int part = 0; part < ${ parts }$; ++part) {
 const float share_of_part = __shfl_sync(0xffffffffu, share, part);
-const auto x = *reinterpret_cast<const fw_vector<float, 2>*>(first + part * ${ all_rows * columns }$ull + column);
+const auto x = *reinterpret_cast<const fw_vector<float, 2>*>(first + part * ${ elements }$ull + column);
 y.at[0] = fmaf(share_of_part, x.at[0], y.at[0]), y.at[1] = fmaf(share_of_part, x.at[1], y.at[1]);
 }
 if (column == from + 2 * lane<% if output_exists %> && ${ output_exists }$<% endif %>) {

@@ -3,13 +3,13 @@
 use serde::Serialize;
 
 use super::sequences::{is_ragged, offset_lines};
-use super::{LN2, length_line, scores};
+use super::{LN2, count, length_line, scores};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{DataType, FinalizedGraph};
-use crate::kernel::{AttentionCombinationKernel, AttentionProblem, value_columns};
+use crate::kernel::{AttentionCombinationKernel, AttentionProblem, Number, value_columns};
 
 /// What `attention/part.cuh` reads.
 #[derive(Serialize)]
@@ -17,26 +17,32 @@ struct PartText {
     zeros: Vec<String>,
     /// First accumulators of each eight columns.
     takes: Vec<u32>,
-    rows: i64,
+    rows: Number,
     columns: i64,
     row_of_part: String,
 }
 
 /// Number of a row of a part among those of all parts.
-pub(super) fn row_of_part(problem: &AttentionProblem, row: &str) -> String {
-    format!("part * {}ull + head * {}ull + {row}", problem.all_rows(), problem.extents.rows())
+pub(super) fn row_of_part(graph: &FinalizedGraph, problem: &AttentionProblem, row: &str) -> String {
+    let all = count(graph, "all_rows", problem.all_rows());
+    format!("part * {all}ull + head * {}ull + {row}", count(graph, "rows", problem.extents.rows()))
 }
 
 /// The lines that store a part's rows of O, from an accumulator on.
-pub(super) fn part(used: &mut Used, problem: &AttentionProblem, first: u32) -> Result<String, Error> {
+pub(super) fn part(
+    graph: &FinalizedGraph,
+    used: &mut Used,
+    problem: &AttentionProblem,
+    first: u32,
+) -> Result<String, Error> {
     used.add("fw_vector");
     let columns = value_columns(problem.extents.head[1]);
     let record = PartText {
         zeros: (first..first + columns / 2).map(|number| format!("FW_ZERO({number})")).collect(),
         takes: (0..columns / 8).map(|fragment| first + 4 * fragment).collect(),
-        rows: problem.extents.rows(),
+        rows: count(graph, "rows", problem.extents.rows()),
         columns: problem.extents.head[1],
-        row_of_part: row_of_part(problem, "row"),
+        row_of_part: row_of_part(graph, problem, "row"),
     };
     template::render(template!("attention/part.cuh"), &record)
 }
@@ -46,12 +52,14 @@ pub(super) fn part(used: &mut Used, problem: &AttentionProblem, first: u32) -> R
 pub(in crate::codegen) struct CombinationText {
     threads: u32,
     rows_of_block: u32,
-    all_rows: i64,
-    rows: i64,
+    all_rows: Number,
+    rows: Number,
     heads: i64,
     packed: i64,
-    parts: i64,
+    parts: Number,
     columns: i64,
+    /// Elements of all rows of a part.
+    elements: Number,
     /// The lines that say where sequences begin and how many queries they have, where rows are ragged.
     sequences: Vec<String>,
     is_ragged: bool,
@@ -81,12 +89,13 @@ pub(in crate::codegen) fn combination(
     CombinationText {
         threads: AttentionCombinationKernel::THREADS,
         rows_of_block: AttentionCombinationKernel::ROWS,
-        all_rows: problem.all_rows(),
-        rows: problem.extents.rows(),
+        all_rows: count(graph, "all_rows", problem.all_rows()),
+        rows: count(graph, "rows", problem.extents.rows()),
         heads: problem.extents.heads / problem.extents.packed,
         packed: problem.extents.packed,
-        parts: problem.parts,
+        parts: count(graph, "parts", problem.parts),
         columns: problem.extents.head[1],
+        elements: count(graph, "elements", problem.all_rows() * problem.extents.head[1]),
         sequences: offset_lines(graph, problem.stored()).into_iter().chain(length).collect(),
         is_ragged,
         output_exists: exists(problem.output),

@@ -4,14 +4,14 @@ use serde::Serialize;
 
 use super::scores::{self, ScoreRows};
 use super::sequences::{Boxed, batch_offset, with_offsets};
-use super::{LINE_BYTES, SECTIONS, STEP, fp8, registers};
+use super::{LINE_BYTES, SECTIONS, STEP, fp8, registers, stride};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{DataType, FinalizedGraph};
 use crate::kernel::{
-    AttentionKernel, AttentionLayout, MmaType, Pages, WARPGROUP, head_lines, operand_lines, value_columns,
+    AttentionKernel, AttentionLayout, MmaType, Number, Pages, WARPGROUP, head_lines, operand_lines, value_columns,
 };
 
 /// What `attention/forward.cu` reads beside the function's name and parameters.
@@ -43,7 +43,7 @@ struct LineText {
 struct ProducerText {
     /// Whether all lanes of a warp ask for boxes.
     by_warp: bool,
-    units: i64,
+    units: Number,
     next: String,
     unit: String,
     /// Whether steps are left out whose blocks of scores are.
@@ -97,7 +97,7 @@ struct PagesText {
 /// What `attention/consumer.cuh` reads.
 #[derive(Serialize)]
 struct ConsumerText {
-    units: i64,
+    units: Number,
     next: String,
     unit: String,
     /// Whether steps are left out whose blocks of scores are.
@@ -160,7 +160,7 @@ fn pages_text(graph: &FinalizedGraph, pages: Pages, keys: u32) -> PagesText {
     const LANES: u32 = 32;
     let rows = pages.box_rows(keys);
     let boxes = keys / rows;
-    let stride = graph.tensor(pages.table).stride[2];
+    let stride = stride(graph, pages.table, 2);
     PagesText {
         boxes,
         turns: boxes.div_ceil(LANES),
@@ -236,7 +236,7 @@ impl Forward<'_, '_> {
         let tables = problem.pages.into_iter().flatten().map(|pages| pages.table);
         let record = ProducerText {
             by_warp: self.is_paged(),
-            units: kernel.units(),
+            units: self.rows.units(),
             next: self.next(),
             unit: with_offsets(self.rows.unit(), graph, tables),
             leaves_out: problem.band.blocks.is_some(),
@@ -321,7 +321,7 @@ impl Forward<'_, '_> {
             false => [Vec::new(), Vec::new()],
         };
         let record = ConsumerText {
-            units: kernel.units(),
+            units: rows.units(),
             next: self.next(),
             unit,
             leaves_out: problem.band.blocks.is_some(),

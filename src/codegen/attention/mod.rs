@@ -33,7 +33,7 @@ use self::sequences::is_ragged;
 use super::names;
 use super::sections::Used;
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{AttentionExtents, Band, BandEdge, MmaType};
+use crate::kernel::{AttentionExtents, Band, BandEdge, MmaType, Number, Told};
 
 /// Device code that both passes of an attention by `wgmma` use.
 const SECTIONS: &[&str] = &[
@@ -73,31 +73,45 @@ fn pack_function(operand: MmaType) -> &'static str {
     }
 }
 
+/// A count of a kernel, which launches tell where shapes are dynamic.
+fn count(graph: &FinalizedGraph, name: &'static str, value: i64) -> Number {
+    if graph.is_dynamic() { Number::parameter(value, Told::Count(name)) } else { value.into() }
+}
+
+/// The stride of a tensor along an axis, likewise.
+fn stride(graph: &FinalizedGraph, id: TensorId, axis: usize) -> Number {
+    let value = graph.tensor(id).stride[axis];
+    if graph.is_dynamic() { Number::parameter(value, Told::Stride(id.index(), axis)) } else { value.into() }
+}
+
 /// The lines that say how long the sequences of batch `b` are.
 fn length_lines(graph: &FinalizedGraph, band: &Band, extents: &AttentionExtents) -> Vec<String> {
     let Some([queries, keys]) = band.lengths else {
-        return vec![format!("constexpr int queries = {}, keys = {};", extents.queries, extents.keys)];
+        let [queries, keys] =
+            [("queries", extents.queries), ("keys", extents.keys)].map(|(name, value)| count(graph, name, value));
+        let kind = if graph.is_dynamic() { "const" } else { "constexpr" };
+        return vec![format!("{kind} int queries = {queries}, keys = {keys};")];
     };
     vec![length_line(graph, "queries", queries, extents.queries), length_line(graph, "keys", keys, extents.keys)]
 }
 
 /// The length of a batch's sequence, of so many rows at most.
-fn length_line(graph: &FinalizedGraph, name: &str, id: TensorId, most: i64) -> String {
-    let stride = graph.tensor(id).stride.first().copied().unwrap_or(0);
+fn length_line(graph: &FinalizedGraph, name: &'static str, id: TensorId, most: i64) -> String {
+    let (stride, most) = (stride(graph, id, 0), count(graph, name, most));
     let pointer = names::pointer(graph, id);
     format!("const int {name} = min(max({pointer}[b * {stride}ull], 0), {most});")
 }
 
 /// The rows of a tensor that exist: those of a ragged one within the sequence alone.
 fn existing_rows(graph: &FinalizedGraph, id: TensorId, all: i64) -> String {
-    if is_ragged(graph, id) { "rows".to_owned() } else { all.to_string() }
+    if is_ragged(graph, id) { "rows".to_owned() } else { count(graph, "rows", all).to_string() }
 }
 
 /// Where the element of a tensor for a score of batch, head, query and key lies; of extents of 1 there is one for all.
 fn spread_offset(graph: &FinalizedGraph, id: TensorId, at: &[String; 4]) -> String {
     let tensor = graph.tensor(id);
     let spread = (0..tensor.dim.len()).filter(|&axis| tensor.dim[axis] > 1);
-    let terms: Vec<String> = spread.map(|axis| format!("({}) * {}ull", at[axis], tensor.stride[axis])).collect();
+    let terms: Vec<String> = spread.map(|axis| format!("({}) * {}ull", at[axis], stride(graph, id, axis))).collect();
     if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") }
 }
 

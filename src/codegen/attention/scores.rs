@@ -6,13 +6,15 @@ use super::fp8::Scaled;
 use super::output::RowStore;
 use super::score_program::ProgramLines;
 use super::sequences::{batch_offset, is_ragged};
-use super::{LN2, LOG2E, combination, dropout, edge_text, existing_rows, fp8, length_lines, number, spread_offset};
+use super::{
+    LN2, LOG2E, combination, count, dropout, edge_text, existing_rows, fp8, length_lines, number, spread_offset, stride,
+};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, ScoreMask, TensorId};
-use crate::kernel::{AttentionExtents, AttentionProblem, ForwardDropout, MmaType, Scores, value_columns};
+use crate::kernel::{AttentionExtents, AttentionProblem, ForwardDropout, MmaType, Number, Scores, value_columns};
 
 /// Device code of rows.
 pub(super) const SECTIONS: &[&str] =
@@ -50,7 +52,7 @@ struct SoftmaxText {
 /// What `attention/rows.cuh` reads.
 #[derive(Serialize)]
 struct RowsText {
-    rows: i64,
+    rows: Number,
     dropout: bool,
     scaling: bool,
     largest: bool,
@@ -85,30 +87,48 @@ impl ScoreRows<'_, '_> {
         head_and_query(self.problem.extents, row)
     }
 
+    /// A count of the kernel.
+    fn count(&self, name: &'static str, value: i64) -> Number {
+        count(self.graph, name, value)
+    }
+
+    /// Tiles of rows of all heads, each as often as blocks share its keys.
+    pub(super) fn units(&self) -> Number {
+        let problem = self.problem;
+        self.count("units", problem.row_tiles(self.queries) * problem.extents.row_heads() * problem.parts)
+    }
+
     pub(super) fn is_causal(&self) -> bool {
         self.problem.band.right.is_some()
     }
 
     /// The lines that say which tile of queries of which head a unit is, and which steps of keys it has.
     pub(super) fn unit(&mut self) -> String {
-        let (problem, heads) = (self.problem, self.problem.extents.row_heads());
-        let (tiles, section, extents) = (problem.row_tiles(self.queries), problem.section, problem.extents);
+        let (problem, extents) = (self.problem, self.problem.extents);
+        let heads = self.count("heads", extents.row_heads());
+        // of dynamic shapes one text does for all
+        let has_sections = problem.section < extents.row_heads() || self.graph.is_dynamic();
+        let section = problem.section.min(extents.row_heads());
+        let tiles = problem.row_tiles(self.queries);
         let (rows, keys) = (self.queries, self.keys);
         let mut lines = Vec::new();
         let mut line = |line: String| lines.push(line);
         let unit = if problem.parts == 1 { "unit" } else { "tile_of_all" };
+        let parts = self.count("parts", problem.parts);
         if problem.parts > 1 {
-            line(format!("const unsigned part = unit % {0}u, {unit} = unit / {0}u;", problem.parts));
+            line(format!("const unsigned part = unit % {parts}u, {unit} = unit / {parts}u;"));
         }
-        let tile = |tile: &str| if self.is_causal() { format!("{} - {tile}", tiles - 1) } else { tile.to_owned() };
-        if section < heads {
+        let last_tile = self.count("last_tile", tiles - 1);
+        let tile = |tile: &str| if self.is_causal() { format!("{last_tile} - {tile}") } else { tile.to_owned() };
+        if has_sections {
+            let units_of_section = self.count("units_of_section", section * tiles);
+            let section = self.count("section", section);
             line(
                 "// heads whose K and V are in L2 together come before others, of these all with the same rows"
                     .to_owned(),
             );
             line(format!(
-                "const unsigned section = {unit} / {0}u * {section}u, rest = {unit} % {0}u;",
-                section * tiles
+                "const unsigned section = {unit} / {units_of_section}u * {section}u, rest = {unit} % {units_of_section}u;"
             ));
             line(format!("const unsigned of_section = min({section}u, {heads}u - section);"));
             line("const unsigned head = section + rest % of_section;".to_owned());
@@ -141,8 +161,8 @@ impl ScoreRows<'_, '_> {
         line(format!("const int {begin} = min(first_key(m0) / {keys}, {end});"));
         if problem.parts > 1 {
             line("const unsigned steps_of_all = step_end - first_step;  // of which the parts have as many each, or one more".to_owned());
-            line(format!("const int begin = first_step + int(steps_of_all * part / {}u);", problem.parts));
-            line(format!("const int end = first_step + int(steps_of_all * (part + 1) / {}u);", problem.parts));
+            line(format!("const int begin = first_step + int(steps_of_all * part / {parts}u);"));
+            line(format!("const int end = first_step + int(steps_of_all * (part + 1) / {parts}u);"));
         }
         lines.extend(problem.band.blocks.into_iter().flat_map(|id| self.kept_steps(id)));
         lines.join("\n")
@@ -151,7 +171,7 @@ impl ScoreRows<'_, '_> {
     /// The lines that tell which steps of a tile are kept, each of which lies in one block of scores: the last before a step, less than `begin`
     /// where there is none, and how many from one on.
     fn kept_steps(&self, id: TensorId) -> [String; 4] {
-        let [batch, head, row, byte] = [0, 1, 2, 3].map(|axis| self.graph.tensor(id).stride[axis]);
+        let [batch, head, row, byte] = [0, 1, 2, 3].map(|axis| stride(self.graph, id, axis));
         let (tile, of_byte, keys) = (ScoreMask::TILE, ScoreMask::TILES_OF_BYTE, self.keys);
         let mask = names::pointer(self.graph, id);
         [
@@ -331,12 +351,14 @@ impl ScoreRows<'_, '_> {
 
     /// Row of a score, of the first or the second of a lane's, as `of_lane` tells.
     pub(super) fn score_row(&self, of_lane: &str) -> String {
-        format!("const int score_row = min(row + 8 * ({of_lane}), {});", self.problem.extents.rows() - 1)
+        let last = self.count("last_row", self.problem.extents.rows() - 1);
+        format!("const int score_row = min(row + 8 * ({of_lane}), {last});")
     }
 
     /// Column of a score, the first of so many side by side.
-    pub(super) fn score_column(&self, of_lane: &str, count: i64) -> String {
-        let (keys, last) = (self.keys, self.problem.extents.keys - count);
+    pub(super) fn score_column(&self, of_lane: &str, side_by_side: i64) -> String {
+        let name = if side_by_side == 1 { "last_key" } else { "last_keys" };
+        let (keys, last) = (self.keys, self.count(name, self.problem.extents.keys - side_by_side));
         format!("const int score_column = min(block * {keys} + 2 * int(quad) + {of_lane}, {last});")
     }
 
@@ -402,7 +424,7 @@ impl ScoreRows<'_, '_> {
             Some(format!("{inside}{}[{at}] = {value};", names::pointer(self.graph, id)))
         };
         let record = RowsText {
-            rows: self.problem.extents.rows(),
+            rows: self.count("rows", self.problem.extents.rows()),
             dropout: self.problem.dropout.is_some(),
             scaling: self.is_fp8(),
             largest: is_known,
@@ -415,9 +437,9 @@ impl ScoreRows<'_, '_> {
 
     /// What a part's rows weigh, to the workspace, and the factors of their parts of O.
     fn weights_of_part(&self) -> Result<String, Error> {
-        let at = combination::row_of_part(self.problem, "row + 8 * e");
+        let at = combination::row_of_part(self.graph, self.problem, "row + 8 * e");
         let record = RowsText {
-            rows: self.problem.extents.rows(),
+            rows: self.count("rows", self.problem.extents.rows()),
             dropout: self.problem.dropout.is_some(),
             scaling: false,
             largest: false,
@@ -432,7 +454,7 @@ impl ScoreRows<'_, '_> {
     pub(super) fn output(&mut self, clears: bool) -> Result<String, Error> {
         let problem = self.problem;
         if problem.parts > 1 {
-            return combination::part(self.used, problem, self.scores());
+            return combination::part(self.graph, self.used, problem, self.scores());
         }
         let store = RowStore {
             tensor: problem.output,
@@ -461,7 +483,7 @@ fn head_and_query(extents: AttentionExtents, row: &str) -> [String; 2] {
 
 /// `b * … + h * … + <row> * …`.
 pub(super) fn row_offset(graph: &FinalizedGraph, extents: AttentionExtents, id: TensorId, row: &str) -> String {
-    let stride = &graph.tensor(id).stride;
+    let [of_head, of_query] = [1, 2].map(|axis| stride(graph, id, axis));
     let [head, query] = head_and_query(extents, row);
-    format!("{} + {head} * {}ull + ({query}) * {}ull", batch_offset(graph, id), stride[1], stride[2])
+    format!("{} + {head} * {of_head}ull + ({query}) * {of_query}ull", batch_offset(graph, id))
 }

@@ -1,5 +1,6 @@
 //! Where sequences lie in memory: each batch's at a stride, or, of a ragged tensor, at an offset that a tensor tells.
 
+use super::stride;
 use crate::codegen::names;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::TensorMap;
@@ -8,7 +9,7 @@ use crate::kernel::TensorMap;
 pub(super) fn batch_offset(graph: &FinalizedGraph, id: TensorId) -> String {
     match is_ragged(graph, id) {
         true => format!("at_{}", graph.canonical_name(id)),
-        false => format!("b * {}ull", graph.tensor(id).stride[0]),
+        false => format!("b * {}ull", stride(graph, id, 0)),
     }
 }
 
@@ -70,7 +71,7 @@ impl Boxed<'_> {
 fn start(graph: &FinalizedGraph, id: TensorId) -> Option<String> {
     let tensor = graph.tensor(id);
     let offsets = tensor.ragged_offset?;
-    let (pointer, stride) = (names::pointer(graph, offsets), graph.tensor(offsets).stride[0]);
+    let (pointer, stride) = (names::pointer(graph, offsets), stride(graph, offsets, 0));
     let element = format!("(unsigned long long)({pointer}[b * {stride}ull])");
     match tensor.ragged_offset_multiplier {
         1 => Some(element),

@@ -5,10 +5,11 @@ use serde::Serialize;
 use super::loads::{RowLoad, fragments};
 use super::scores::{self, ScoreRows};
 use super::sequences::{batch_offset, with_offsets};
+use super::stride;
 use crate::codegen::sections::Used;
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
-use crate::kernel::{HeadRows, MmaType, WarpAttentionKernel, head_row_bytes};
+use crate::kernel::{HeadRows, MmaType, Number, WarpAttentionKernel, head_row_bytes};
 
 /// Device code that both passes use.
 pub(super) const SECTIONS: &[&str] = &[
@@ -31,7 +32,7 @@ pub(in crate::codegen) struct ForwardText {
     threads: u32,
     blocks: u32,
     accumulators: u32,
-    units: i64,
+    units: Number,
     unit: String,
     /// Whether steps are left out whose blocks of scores are.
     leaves_out: bool,
@@ -96,7 +97,7 @@ pub(in crate::codegen) fn forward(
         threads: tile.threads(),
         blocks: kernel.blocks,
         accumulators: scores + values,
-        units: kernel.row_tiles() * problem.extents.row_heads(),
+        units: rows.units(),
         unit: with_offsets(rows.unit(), graph, ragged.into_iter()),
         leaves_out: problem.band.blocks.is_some(),
         keys,
@@ -134,9 +135,9 @@ fn loads(graph: &FinalizedGraph, used: &mut Used, kernel: &WarpAttentionKernel) 
     let [q, k, v] = kernel.operands;
     let [key_group, value_group] = extents.groups().map(|group| group / extents.packed);
     let at = |rows: HeadRows, head: &str, row: &str| {
-        let stride = &graph.tensor(rows.tensor).stride;
+        let [of_head, of_row] = [1, rows.axes[1]].map(|axis| stride(graph, rows.tensor, axis));
         let batch = batch_offset(graph, rows.tensor);
-        format!("{batch} + ({head}) * {}ull + ({row}) * {}ull", stride[1], stride[rows.axes[1]])
+        format!("{batch} + ({head}) * {of_head}ull + ({row}) * {of_row}ull")
     };
     let query_at = match extents.packed {
         1 => at(q, "h", "first + row"),
