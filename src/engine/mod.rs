@@ -36,6 +36,7 @@ mod config;
 mod decision;
 mod engines;
 mod estimate;
+mod favourites;
 mod floor;
 mod heuristics;
 mod limits;

@@ -42,7 +42,7 @@ pub struct IterationRequest<'a> {
     /// Graph axes that must stay separate.
     pub pinned: &'a BTreeSet<usize>,
     /// Strides of the core's accumulators by graph axis; empty if there are none.
-    pub accumulators: &'a [i64],
+    pub accumulators: &'a [Number],
 }
 
 impl IterationSpace {
@@ -90,14 +90,12 @@ impl IterationRequest<'_> {
             reduced: self.reduced.contains(&axis),
             graph_axes: vec![axis],
             strides: self.tensors.iter().map(|&id| (id, self.stride(id, axis))).collect(),
-            accumulators: self.accumulators.get(axis).copied().unwrap_or(0).into(),
+            accumulators: self.accumulators.get(axis).copied().unwrap_or(Number::known(0)),
         }
     }
 
-    /// The extent of a graph axis, which launches tell where shapes are dynamic.
     fn extent(&self, axis: usize) -> Number {
-        let value = self.extents[axis];
-        if self.graph.is_dynamic() { Number::told(value, Told::Extent(axis)) } else { value.into() }
+        extent(self.graph, axis, self.extents[axis])
     }
 
     /// The step of a tensor along a graph axis: where axes lie one behind the other, it follows from their extents.
@@ -126,6 +124,11 @@ impl IterationRequest<'_> {
             && outer.accumulators == inner.accumulators * inner.extent
             && self.tensors.iter().all(|id| outer.strides[id] == inner.strides[id] * inner.extent)
     }
+}
+
+/// The extent of an axis of a graph, which launches tell where shapes are dynamic.
+pub fn extent(graph: &FinalizedGraph, axis: usize, value: i64) -> Number {
+    if graph.is_dynamic() { Number::told(value, Told::Extent(axis)) } else { value.into() }
 }
 
 /// Elements to the next coordinate of a graph axis; 0 where the tensor has extent 1 and so broadcasts.

@@ -28,7 +28,7 @@ pub use boxes::Boxes;
 pub use channel_tail::ChannelTail;
 pub use expr::{Part, Register, StageProgram, Step, Value, has_double_form, has_integer_form};
 pub use index::{Definition, Index, Quantity, Role, Variable, needed};
-pub use iteration::{Axis, IterationRequest, IterationSpace, step};
+pub use iteration::{Axis, IterationRequest, IterationSpace, extent, step};
 pub use launch::{Launch, MapElement, Parameter, PixelWalk, Swizzle, TensorMap};
 pub use limits::{MOST_BLOCKS, MOST_BLOCKS_OF_A_CLUSTER, WORKSPACE_ALIGNMENT};
 pub use lowered::{Function, Kernel};

@@ -138,8 +138,8 @@ impl GemmSpace {
     }
 
     /// Elements of C.
-    pub fn elements(&self) -> i64 {
-        let [b, m, n, _] = self.extents();
+    pub fn elements(&self) -> Number {
+        let [b, m, n, _] = self.numbers();
         b * m * n
     }
 }

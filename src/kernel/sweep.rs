@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{IterationSpace, Register, StageProgram};
+use super::{IterationSpace, Number, Register, StageProgram};
 use crate::graph::TensorId;
 
 /// How a thread moves the elements of one tensor that belong to its vector.
@@ -42,7 +42,7 @@ pub enum Accumulators {
         /// Number of partial sums.
         splits: u32,
         /// Elements of one partial sum.
-        elements: i64,
+        elements: Number,
         /// Whether a vector of points is a vector of them.
         vector: bool,
     },

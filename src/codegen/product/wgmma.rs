@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::graph::{DataType, FinalizedGraph};
 use crate::kernel::{
     Boxes, CONSUMERS, ChannelTail, Epilogue, Fetch, GemmKernel, MmaType, Number, Operand, Register, Schedule, Sums,
-    TensorMap, WARPGROUP, WGMMA_ROWS, Wgmma, row_along_outer,
+    TensorMap, Told, WARPGROUP, WGMMA_ROWS, Wgmma, row_along_outer,
 };
 
 /// Device code that every kernel of the skeleton uses.
@@ -382,8 +382,15 @@ impl<'a> Skeleton<'a> {
             let of_side = |side: Side<'_>| side.boxed_bytes() / self.kernel.tile.k * elements(side.operand());
             slots.clone().map(|slot| of_side(self.side(slot))).sum()
         };
-        let whole = bytes(&|_| self.kernel.tile.k);
-        let of_tail = |tail: ChannelTail| bytes(&|operand| operand.boxed_of(tail));
+        // boxes end where operands do
+        let told = |name: [&'static str; 2], bytes: u32| match self.graph.is_dynamic() {
+            true => Number::parameter(bytes.into(), Told::Count(name[usize::from(slots.start > 0)])),
+            false => Number::known(bytes.into()),
+        };
+        let whole = told(["bytes of a step", "bytes of a step of B"], bytes(&|_| self.kernel.tile.k));
+        let of_tail = |tail: ChannelTail| {
+            told(["bytes of a tail", "bytes of a tail of B"], bytes(&|operand| operand.boxed_of(tail)))
+        };
         match self.kernel.tail {
             Some(tail) if tail.differs() => format!("is_tail ? {} : {whole}", of_tail(tail)),
             Some(tail) => of_tail(tail).to_string(),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 pub use remedy::{remedy, to_hold};
 
+use super::favourites;
 use super::limits::launches_fit;
 use super::stored;
 use super::{ENGINES, Engine, EngineConfig, Offer, RankedConfig};
@@ -127,10 +128,15 @@ impl Selection {
         self.taken.engine
     }
 
-    /// Engine configs for a device, best first by the engine's model; none where it has too little shared memory.
+    /// Engine configs for a device, best first by the engine's model; none where it has too little shared memory. Where shapes are dynamic, one
+    /// comes first that serves many of them, and is expected to be about as fast.
     pub fn candidates(&self, device: &Device) -> Vec<RankedConfig> {
         let _span = tracing::debug_span!("rank", engine = self.engine().name(), device = device.name).entered();
-        self.taken.offer.candidates(device)
+        let mut ranking = self.taken.offer.candidates(device);
+        if self.supported.graph().is_dynamic() {
+            favourites::put_first(&mut ranking);
+        }
+        ranking
     }
 
     /// Whether a config is among the [`Self::candidates`]: kernels are right for these, and no others.

@@ -22,8 +22,8 @@ use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Stage};
 use crate::graph::{DataType, FinalizedGraph, OperationId, ReductionMode, TensorId};
 use crate::kernel::{
-    Access, Accumulation, Axis, Body, ColumnsKernel, CombineMomentsKernel, IterationSpace, MomentsKernel, PackedKernel,
-    Parameter, PointwiseKernel, ReductionKernel, Register, StageProgram, Sweep,
+    Access, Accumulation, Axis, Body, ColumnsKernel, CombineMomentsKernel, IterationSpace, MomentsKernel, Number,
+    PackedKernel, Parameter, PointwiseKernel, ReductionKernel, Register, StageProgram, Sweep,
 };
 
 /// Threads of a multiprocessor that keep enough loads under way, each four.
@@ -90,6 +90,8 @@ pub(in crate::engine) fn lower_after_sums(
         let offset = builder.region(elements * i64::from(splits));
         let parameter = Parameter::Accumulators { offset, is_integer: false };
         push_core(parameter, builder);
+        let strides = strides.into_iter().map(Number::known).collect();
+        let elements = elements.into();
         let core = CoreAccumulators { tensor, strides, register: Register::Float, splits, elements, parameter };
         let plan = PassPlan { graph: fusion.graph(), core: Some(&core), threads: None, device };
         plan.lower(&operations, builder);

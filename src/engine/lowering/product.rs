@@ -26,7 +26,7 @@ use crate::graph::{FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
     Accumulators, Body, Boxes, CONSUMER_WARPS, ChannelTail, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma,
     MmaType, Multiply, Number, Parameter, PartialReduction, Quantity, REGISTERS, Register, Role, SharedLayout,
-    SharedRequest, StageProgram, Sweep, TapRow, Wgmma, reduced_values,
+    SharedRequest, StageProgram, Sweep, TapRow, Wgmma, extent, reduced_values,
 };
 
 /// Part of the lines of channels under a tap that are channels, at least, for them to be worth it: 8 of 16 take longer than by `mma.sync`, which
@@ -417,7 +417,7 @@ impl ProductPlan {
             return true;
         }
         let mut tensors = self.graph().tensors().filter(|tensor| !tensor.is_virtual);
-        let partial_sums = self.problem.space.elements().saturating_mul(splits.into());
+        let partial_sums = self.problem.space.elements().value().saturating_mul(splits.into());
         let extents = self.extents();
         tensors.any(|tensor| span(tensor) > 2 * limit) || partial_sums > limit || extents.iter().any(|&e| e > limit)
     }
@@ -564,7 +564,7 @@ impl Lowering<'_> {
     fn push_to_workspace(&self, builder: &mut KernelBuilder) -> CoreAccumulators {
         let register = self.choice.multiply.accumulator();
         let elements = self.plan.problem.space.elements();
-        let offset = builder.region(elements * i64::from(self.choice.splits));
+        let offset = builder.region(elements.value() * i64::from(self.choice.splits));
         let parameter = Parameter::Accumulators { offset, is_integer: register == Register::Int };
         let tensor = self.plan.product.result;
         let (place, strides) = if self.plan.problem.is_in_phases() { self.dense_place() } else { self.matrix_place() };
@@ -573,18 +573,18 @@ impl Lowering<'_> {
     }
 
     /// Accumulators by b, m and n: what tells the place of one, and elements from one to the next along each axis of C.
-    fn matrix_place(&self) -> (Vec<(Quantity, i64)>, Vec<i64>) {
+    fn matrix_place(&self) -> (Vec<(Quantity, Number)>, Vec<Number>) {
         let strides = self.workspace_strides();
         let [batch, ..] = self.plan.extents();
         let roles = [Role::Batch, Role::Row, Role::Column].into_iter().zip(strides);
         let place = roles.filter(|&(role, _)| role != Role::Batch || batch > 1);
         let axes = 0..self.plan.problem.result.len();
         let place = place.map(|(role, stride)| (Quantity::Index(role), stride)).collect();
-        (place, axes.map(|axis| self.axis_stride(axis, strides)).collect())
+        (place, axes.map(|axis| self.told_behind(axis, self.axis_stride(axis, strides))).collect())
     }
 
     /// The same where an axis of C has digits of several indices: C without gaps, its channels innermost.
-    fn dense_place(&self) -> (Vec<(Quantity, i64)>, Vec<i64>) {
+    fn dense_place(&self) -> (Vec<(Quantity, Number)>, Vec<Number>) {
         let (space, result) = (&self.plan.problem.space, &self.plan.problem.result);
         let dim = &self.plan.graph().tensor(self.plan.product.result).dim;
         let is_spatial = |axis: &usize| matches!(result[*axis].quantity, Quantity::InputPixel(_));
@@ -597,15 +597,24 @@ impl Lowering<'_> {
         }
         let digits = [&space.b, &space.m, &space.n].into_iter().flatten();
         let stride = |digit: &Digit| self.plan.problem.stride_of(digit.quantity, |axis| strides[axis]);
-        (digits.map(|digit| (digit.quantity, stride(digit))).collect(), strides)
+        let place = digits.map(|digit| (digit.quantity, stride(digit).into())).collect();
+        (place, strides.into_iter().map(Number::known).collect())
     }
 
     /// Where the accumulator of b, m, n lies: C's rows, with the groups of a convolution inside the row, so that
     /// channels follow each other. Where groups belong to the rows of C (filter gradients) they come first.
-    fn workspace_strides(&self) -> [i64; 3] {
-        let [b, m, n, _] = self.plan.extents();
+    fn workspace_strides(&self) -> [Number; 3] {
+        let [b, m, n, _] = self.plan.problem.space.numbers();
         let groups_in_row = self.shares_axis(&self.plan.problem.space.n);
-        if groups_in_row { [n, b * n, 1] } else { [m * n, n, 1] }
+        if groups_in_row { [n, b * n, Number::ONE] } else { [m * n, n, Number::ONE] }
+    }
+
+    /// A stride of C without gaps as it follows from the extents of the axes behind, which launches may tell, so that axes merge.
+    fn told_behind(&self, axis: usize, stride: Number) -> Number {
+        let graph = self.plan.graph();
+        let dim = &graph.tensor(self.plan.product.result).dim;
+        let behind: Number = (axis + 1..dim.len()).map(|axis| extent(graph, axis, dim[axis])).product();
+        if behind.value() == stride.value() { behind } else { stride }
     }
 
     /// Whether the batch digit and a digit of this index count along the same axis of C.
@@ -616,16 +625,16 @@ impl Lowering<'_> {
     }
 
     /// Elements of the workspace to the next coordinate of a graph axis of C.
-    fn axis_stride(&self, axis: usize, strides: [i64; 3]) -> i64 {
-        let Some(&(quantity, scale)) = self.plan.problem.result[axis].terms.last() else { return 0 };
+    fn axis_stride(&self, axis: usize, strides: [Number; 3]) -> Number {
+        let Some(&(quantity, scale)) = self.plan.problem.result[axis].terms.last() else { return Number::known(0) };
         let space = &self.plan.problem.space;
         for (digits, stride) in [&space.b, &space.m, &space.n].into_iter().zip(strides) {
             if let Some(position) = digits.iter().position(|digit| digit.quantity == quantity) {
-                let inner: i64 = digits[position + 1..].iter().map(|digit| digit.radix.value()).product();
-                return stride * inner / scale;
+                let inner: Number = digits[position + 1..].iter().map(|digit| digit.radix).product();
+                return (stride * inner).quotient(scale);
             }
         }
-        0
+        Number::known(0)
     }
 
     fn push(&self, gemm: GemmKernel, workspace: &[Parameter], builder: &mut KernelBuilder) {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::packed::{BITS, shares_bytes};
 use crate::graph::{DataType, FinalTensor, FinalizedGraph, TensorId};
 use crate::kernel::{
-    Access, Accumulators, Axis, IterationRequest, IterationSpace, Parameter, Part, Register, StageProgram, Sweep,
-    Value, Window, step,
+    Access, Accumulators, Axis, IterationRequest, IterationSpace, Number, Parameter, Part, Register, StageProgram,
+    Sweep, Value, Window, step,
 };
 
 /// Widest access of a thread, in bytes.
@@ -21,13 +21,13 @@ pub(super) struct CoreAccumulators {
     /// The core's result.
     pub(super) tensor: TensorId,
     /// Elements to the next coordinate of each graph axis.
-    pub(super) strides: Vec<i64>,
+    pub(super) strides: Vec<Number>,
     /// Class of the accumulators.
     pub(super) register: Register,
     /// Number of partial sums.
     pub(super) splits: u32,
     /// Elements of one partial sum.
-    pub(super) elements: i64,
+    pub(super) elements: Number,
     /// Where they lie in the workspace.
     pub(super) parameter: Parameter,
 }
@@ -70,7 +70,7 @@ pub(super) fn plan(request: SweepRequest<'_>) -> Sweep {
     } else {
         Width::choose(graph, &space, &request.program, &moved, &request.stores)
     };
-    let partial_sums = request.core.map_or(0, |core| core.elements.saturating_mul(core.splits.into()));
+    let partial_sums = request.core.map_or(0, |core| core.elements.value().saturating_mul(core.splits.into()));
     let gathered = request.program.windows().flat_map(Window::tensors);
     let wide_index =
         needs_wide_index(graph, &space, memory.iter().copied().chain(gathered)) || partial_sums > i64::from(i32::MAX);

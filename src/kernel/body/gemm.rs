@@ -44,7 +44,7 @@ pub enum Epilogue {
     /// Accumulators of each split go to the workspace; later functions of the file take them from there.
     Workspace {
         /// Elements from one value to the next of what tells the place: indices b, m, n, or their digits.
-        place: Vec<(Quantity, i64)>,
+        place: Vec<(Quantity, Number)>,
     },
 }
 

@@ -163,7 +163,7 @@ struct Place {
 }
 
 /// Place of the accumulator b, m, n of a part of k in the workspace.
-fn workspace_place(kernel: &GemmKernel, place: &[(Quantity, i64)], split: &str) -> Place {
+fn workspace_place(kernel: &GemmKernel, place: &[(Quantity, Number)], split: &str) -> Place {
     let place = Index::sum(place.iter().map(|&(quantity, stride)| Index::variable(quantity) * stride));
     let is_index = |variable: &Variable| matches!(variable, Variable::Of(Quantity::Index(_)));
     let mut read: BTreeSet<Variable> = place.variables().into_iter().filter(|variable| !is_index(variable)).collect();

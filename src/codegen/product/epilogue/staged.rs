@@ -153,7 +153,7 @@ impl<'a> Staging<'a> {
         (0..blocks * kernel.tile.n / columns).map(chunk).collect()
     }
 
-    fn to_workspace(&self, accumulators: &[(Quantity, i64)]) -> Result<String, Error> {
+    fn to_workspace(&self, accumulators: &[(Quantity, Number)]) -> Result<String, Error> {
         let [_, m, n, _] = self.kernel.space.numbers();
         let staged = match self.swizzled {
             true => "line * 64 + fw_staged(line, piece)".to_owned(),

@@ -106,7 +106,7 @@ pub(in crate::codegen::product) fn tile(
     }
 }
 
-fn to_workspace(kernel: &GemmKernel, accumulators: &[(Quantity, i64)]) -> Result<String, Error> {
+fn to_workspace(kernel: &GemmKernel, accumulators: &[(Quantity, Number)]) -> Result<String, Error> {
     let [_, m, n, _] = kernel.space.numbers();
     let Place { digits, guard, index } = workspace_place(kernel, accumulators, "blockIdx.y");
     let record = WorkspaceText {
