@@ -456,6 +456,7 @@ fn the_command_line_is_in_order() {
             "outcome",
             "console",
             "cost",
+            "extent",
             "arguments",
             "files",
             "tensor_file",

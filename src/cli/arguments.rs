@@ -11,6 +11,8 @@ use fusewright::engine::HeuristicMode;
 use fusewright::fuzz::Family;
 use fusewright::support::SurfaceId;
 
+use super::extent::ExtentRange;
+
 /// A runtime fusion compiler for operation graphs in the cuDNN Graph API model.
 ///
 /// FILE is a graph in the cuDNN frontend's JSON, a log or JSONL file that holds graphs, or - for standard input.
@@ -120,6 +122,15 @@ pub(super) struct CompileOptions {
     /// Write all binaries into one file, built on all cores, which FUSEWRIGHT_BUNDLE names where nothing shall be compiled
     #[arg(long, value_name = "FILE", conflicts_with = "out")]
     pub(super) bundle: Option<PathBuf>,
+    /// Take shapes for dynamic, so that other shapes share the binaries
+    #[arg(long)]
+    pub(super) dynamic: bool,
+    /// All sizes of each graph, of dynamic shapes, into the bundle: TENSOR.AXIS=FIRST..LAST, such as A.1=1..8192
+    ///
+    /// Axes whose extents have to be the same follow; those that have not, but shall, are joined by +, as in Q.2+V.2=1..4096. Axes are those that
+    /// `explain` shows.
+    #[arg(long, value_name = "RANGE", requires = "bundle")]
+    pub(super) extent: Option<ExtentRange>,
 }
 
 #[derive(Debug, Args)]

@@ -1,17 +1,21 @@
 //! `fusewright compile --bundle`: the binaries of many graphs for several chips in one file.
 
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fusewright::build::Build;
 use fusewright::compile::{Bundle, Cache, Compiled, Compiler, Options};
 use fusewright::device::Device;
+use fusewright::engine::HeuristicMode;
 use fusewright::error::Error;
+use fusewright::graph::FinalizedGraph;
 use rayon::prelude::*;
 
 use super::arguments::CompileOptions;
-use super::compile::{Compilers, chips, print};
+use super::compile::{Compilers, as_asked, chips, print};
 use super::console::Console;
+use super::extent::ExtentRange;
 use super::files::{self, LoadedGraph};
 use super::outcome::Result;
 use super::tensor_file::ResultFile;
@@ -60,18 +64,63 @@ fn wanted(options: &CompileOptions, compiler: &Compiler, console: &mut Console) 
     let mut wanted = Vec::new();
     files::for_each(&options.files, options.graph.as_ref(), console, |loaded, console| {
         let LoadedGraph { place, graph, .. } = loaded;
-        let graph = Arc::new(graph);
+        let graph = as_asked(options, graph)?;
         for &capability in chips(options) {
             let device = Device::typical(capability);
-            match Build::in_mode(&graph, &device, options.mode) {
-                Ok(build) if compilers.has(capability, console) => {
-                    wanted.push(Wanted { place: place.clone(), device, build });
+            let all = match &options.extent {
+                Some(range) => in_all_sizes(&place, &graph, range, (&device, options.mode), console),
+                None => vec![Build::in_mode(&graph, &device, options.mode).map(|build| (place.clone(), build))],
+            };
+            for built in all {
+                match built {
+                    Ok((place, build)) if compilers.has(capability, console) => {
+                        wanted.push(Wanted { place, device: device.clone(), build });
+                    }
+                    Ok(_) => {}
+                    Err(error) => console.fail(&files::locate(&place, error)),
                 }
-                Ok(_) => {}
-                Err(error) => console.fail(&files::locate(&place, error)),
             }
         }
         Ok(())
     })?;
     Ok(wanted)
+}
+
+/// The kernels of a graph in all sizes of a range, each text once, with the first size that it is of; of failures that of the smallest size.
+fn in_all_sizes(
+    place: &str,
+    graph: &FinalizedGraph,
+    range: &ExtentRange,
+    (device, mode): (&Device, HeuristicMode),
+    console: &Console,
+) -> Vec<std::result::Result<(String, Build), Error>> {
+    let sizes: Vec<i64> = range.extents().collect();
+    let bar = console.bar(sizes.len());
+    let texts: Mutex<BTreeMap<String, (i64, Build)>> = Mutex::default();
+    let build = |&extent: &i64| {
+        let built = range
+            .resized(graph, extent)
+            .and_then(|graph| Build::in_mode(&Arc::new(graph), device, mode))
+            .map_err(|error| files::locate(&range.name(extent), error));
+        bar.inc(1);
+        let build = match built {
+            Ok(build) => build,
+            Err(error) => return Some((extent, error)),
+        };
+        let mut texts = texts.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = texts.get(&build.source.text).map(|known| known.0);
+        if first.is_none_or(|first| extent < first) {
+            texts.insert(build.source.text.clone(), (extent, build));
+        }
+        None
+    };
+    let failed = sizes.par_iter().filter_map(build).min_by_key(|failure| failure.0);
+    bar.finish_and_clear();
+    let mut texts: Vec<(i64, Build)> =
+        texts.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect();
+    texts.sort_by_key(|known| known.0);
+    console.note(format_args!("{place}: {} sizes, {}", sizes.len(), units::plural(texts.len(), "binary")));
+    let with_size = |extent| format!("{place} with {}", range.name(extent));
+    let built = texts.into_iter().map(|(extent, build)| Ok((with_size(extent), build)));
+    built.chain(failed.map(|failure| Err(failure.1))).collect()
 }

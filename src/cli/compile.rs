@@ -10,6 +10,7 @@ use fusewright::codegen::Source;
 use fusewright::compile::{Cache, Compiler, Cubin, FunctionResources, Options};
 use fusewright::device::{ComputeCapability, Device};
 use fusewright::error::Error;
+use fusewright::graph::FinalizedGraph;
 
 use super::arguments::CompileOptions;
 use super::console::{Console, Style};
@@ -26,7 +27,7 @@ pub(super) fn run(options: &CompileOptions, console: &mut Console) -> Result<()>
     let mut results = Results::default();
     files::for_each(&options.files, options.graph.as_ref(), console, |loaded, console| {
         let LoadedGraph { name, place, graph } = loaded;
-        let graph = Arc::new(graph);
+        let graph = as_asked(options, graph)?;
         for &capability in asked {
             let build = match Build::in_mode(&graph, &Device::typical(capability), options.mode) {
                 Ok(build) => build,
@@ -55,6 +56,16 @@ pub(super) fn run(options: &CompileOptions, console: &mut Console) -> Result<()>
         Some(folder) => Ok(results.write(folder)?),
         None => Ok(()),
     }
+}
+
+/// A graph, of dynamic shapes where these are asked for.
+pub(super) fn as_asked(
+    options: &CompileOptions,
+    graph: FinalizedGraph,
+) -> std::result::Result<Arc<FinalizedGraph>, Error> {
+    let is_asked = options.dynamic || options.extent.is_some();
+    let graph = if is_asked { graph.to_graph().with_dynamic_shapes().finalize()? } else { graph };
+    Ok(Arc::new(graph))
 }
 
 /// The chips that are compiled for.

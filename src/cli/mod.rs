@@ -16,6 +16,7 @@ mod doctor;
 mod executor;
 mod explain;
 mod explanation;
+mod extent;
 mod files;
 mod fuzz;
 mod outcome;

@@ -9,7 +9,7 @@ use super::sections::Used;
 use super::sweep::{SweepSpeller, coordinates, enters};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{Accumulation, Index, RowPhase, RowsKernel, Sweep, needed};
+use crate::kernel::{Accumulation, Index, Number, RowPhase, RowsKernel, Sweep, needed};
 
 /// Threads of a multiprocessor that evaluate rows: so few have registers for the vectors of theirs (measured beside 512 and 1,024:
 /// `docs/performance-notes.md`, "Norms of rows").
@@ -122,7 +122,7 @@ pub(super) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel)
         span: kernel.threads_of_a_row(),
         half: kernel.columns.min(32) / 2,
         warps: kernel.warps_of_a_row(),
-        row: row(kernel, is_wide),
+        row: row(graph, kernel, is_wide),
         vectors: kernel.vectors,
         each,
         is_short: each * i64::from(kernel.threads_of_a_row()) != kernel.vectors,
@@ -143,16 +143,19 @@ pub(super) fn group(kernel: &RowsKernel) -> String {
 }
 
 /// The row of a row of threads.
-fn row(kernel: &RowsKernel, is_wide: bool) -> String {
+fn row(graph: &FinalizedGraph, kernel: &RowsKernel, is_wide: bool) -> String {
     let RowsKernel { rows, count, .. } = *kernel;
     let (block, whole) = (as_index(is_wide, &group(kernel)), count / i64::from(rows));
     if rows == 1 {
         return block;
     }
-    if whole == kernel.groups() {
+    // of dynamic shapes one text does for all
+    if whole == kernel.groups() && !graph.is_dynamic() {
         return format!("{block} * {rows} + threadIdx.y");
     }
-    format!("({block} < {whole} ? {block} * {rows} : {}) + threadIdx.y", count - i64::from(rows))
+    let [whole, last] = [("whole blocks", whole), ("last block", count - i64::from(rows))]
+        .map(|(name, value)| Number::count(graph.is_dynamic(), name, value));
+    format!("({block} < {whole} ? {block} * {rows} : {last}) + threadIdx.y")
 }
 
 impl PhaseSpelling<'_> {

@@ -18,7 +18,8 @@ use crate::graph::GraphKey;
 const LARGEST: u64 = 4 << 30;
 
 /// Binaries of many graphs, for several chips, in one file: they are found before every other cache, without NVRTC, and with each the engine
-/// config that it is of, which runs on devices of its kind whatever their models or tuning say. `fusewright compile --bundle` writes one.
+/// config that it is of, which runs on devices of its kind whatever their models or tuning say; of several configs, which a graph of dynamic shapes
+/// has, the first by the model. `fusewright compile --bundle` writes one.
 ///
 /// A bundle holds for the version that wrote it, whose texts it has the binaries of.
 ///
@@ -38,10 +39,10 @@ const LARGEST: u64 = 4 << 30;
 #[derive(Debug, Default)]
 pub struct Bundle {
     kernels: Kernels,
-    configs: BTreeMap<Asked, String>,
+    configs: BTreeMap<Asked, Vec<String>>,
 }
 
-/// What a config was chosen for: a graph, and a kind of device ([`Device::kind`]).
+/// What configs were chosen for: a graph, or the class of a dynamic one, and a kind of device ([`Device::kind`]).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Asked {
     graph: String,
@@ -59,7 +60,7 @@ impl Asked {
 
 #[derive(Serialize, Deserialize)]
 struct BundleText {
-    configs: Vec<(Asked, String)>,
+    configs: Vec<(Asked, Vec<String>)>,
     kernels: Vec<KernelText>,
 }
 
@@ -73,9 +74,12 @@ impl Bundle {
         Self::default()
     }
 
-    /// Adds the binary of a request, which was made for a device. A graph has one config for each kind of device: the last that was added.
+    /// Adds the binary of a request, which was made for a device.
     pub fn put(&mut self, request: &Request<'_>, device: &Device, cubin: Arc<Cubin>) {
-        self.configs.insert(Asked::of(request.graph, device), request.config.to_owned());
+        let configs = self.configs.entry(Asked::of(request.graph, device)).or_default();
+        if !configs.iter().any(|config| config == request.config) {
+            configs.push(request.config.to_owned());
+        }
         self.kernels.keep(request.source, request.capability, cubin);
     }
 
@@ -94,9 +98,10 @@ impl Bundle {
         self.kernels.get(source, capability)
     }
 
-    /// The engine config, as it prints, of the binary for a graph on devices of a kind.
-    pub fn config(&self, graph: GraphKey, device: &Device) -> Option<&str> {
-        self.configs.get(&Asked::of(graph, device)).map(String::as_str)
+    /// The engine configs, as they print, of the binaries for a graph, or the class of a dynamic one, on devices of a kind; in the order in
+    /// which they were added.
+    pub fn configs(&self, graph: GraphKey, device: &Device) -> &[String] {
+        self.configs.get(&Asked::of(graph, device)).map_or(&[], Vec::as_slice)
     }
 
     /// All of it as a text with a checksum.
@@ -207,9 +212,20 @@ mod tests {
         assert_eq!(again.len(), 1);
         assert_eq!(again.get("one", UNKNOWN).map(|cubin| &cubin.image[..]), Some(&[1, 2, 3][..]));
         assert!(again.get("two", UNKNOWN).is_none() && again.get("one", ComputeCapability::SM_90).is_none());
-        assert_eq!(again.config(graph_key(8), &device()), Some("simple tile_m=32"));
-        assert_eq!(again.config(graph_key(16), &device()), None);
-        assert_eq!(again.config(graph_key(8), &Device { sm_count: 7, ..device() }), None);
+        assert_eq!(again.configs(graph_key(8), &device()), ["simple tile_m=32"]);
+        assert!(again.configs(graph_key(16), &device()).is_empty());
+        assert!(again.configs(graph_key(8), &Device { sm_count: 7, ..device() }).is_empty());
+    }
+
+    #[test]
+    fn a_graph_may_have_several_configs() {
+        let mut bundle = bundle();
+        for (config, source) in [("simple tile_m=64", "two"), ("simple tile_m=32", "three")] {
+            bundle.put(&Request { config, ..request(source) }, &device(), cubin(&[4]));
+        }
+        let again = read(&bundle.to_json()).unwrap();
+        assert_eq!(again.len(), 3);
+        assert_eq!(again.configs(graph_key(8), &device()), ["simple tile_m=32", "simple tile_m=64"]);
     }
 
     #[test]

@@ -63,6 +63,11 @@ impl Number {
         Self { value, form: hash(&format!("{what:?}"), &[]) | 1 }
     }
 
+    /// A count of a kernel, which launches tell where shapes are dynamic.
+    pub fn count(is_dynamic: bool, name: &'static str, value: i64) -> Self {
+        if is_dynamic { Self::parameter(value, Told::Count(name)) } else { value.into() }
+    }
+
     /// Its value for the shape at hand.
     pub const fn value(self) -> i64 {
         self.value

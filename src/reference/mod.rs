@@ -6,7 +6,7 @@
 //!   CPU engine.
 //! - [`bounds`] tells how far honest results may lie from the exact ones, and [`compare`] holds two results against
 //!   that.
-//! - [`shrink`] makes a smaller twin of a graph that is too large for them.
+//! - [`shrink`] makes a smaller twin of a graph that is too large for them, [`with_extent`] one of another extent.
 //! - [`random_inputs`] gives inputs that are the same everywhere.
 //!
 //! All take any [`crate::graph::FinalizedGraph`] of matmuls, convolutions, pointwise operations, reductions,
@@ -65,6 +65,7 @@ mod pointwise;
 mod ragged;
 mod reduction;
 mod resample;
+mod resize;
 mod run;
 mod shrink;
 mod statistics;
@@ -81,6 +82,7 @@ pub use compare::{Comparison, Difference, OutputComparison, compare, compare_exa
 pub use engine::execute;
 pub use inputs::{Distribution, random_inputs};
 pub use oracle::{DenseF64, evaluate_f64};
+pub use resize::with_extent;
 pub use shrink::{Shrunk, shrink};
 pub use supported::supports;
 pub use values::required_inputs;

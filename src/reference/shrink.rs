@@ -68,7 +68,7 @@ fn changes(large: &FinalizedGraph, small: &FinalizedGraph) -> Vec<String> {
 }
 
 /// Axes of a graph's tensors, joined where their extents must agree: a forest of (tensor, axis) places.
-struct AxisClasses {
+pub(super) struct AxisClasses {
     /// Number of the first axis of each tensor.
     first: Vec<usize>,
     parent: Vec<usize>,
@@ -78,7 +78,7 @@ struct AxisClasses {
 
 impl AxisClasses {
     /// The classes of a graph whose composite operations are taken apart; the tensors of the whole come first.
-    fn of(graph: &Graph) -> Self {
+    pub(super) fn of(graph: &Graph) -> Self {
         let mut first = Vec::with_capacity(graph.tensors().len());
         let mut count = 0;
         for tensor in graph.tensors() {
@@ -272,6 +272,12 @@ impl AxisClasses {
         place
     }
 
+    /// The class of an axis of a tensor, where its extent may be another.
+    pub(super) fn free(&mut self, id: TensorHandle, axis: usize) -> Option<usize> {
+        let root = self.root(self.first[id.index()] + axis);
+        (!self.is_fixed[root]).then_some(root)
+    }
+
     /// The free class of the largest extent that halving makes smaller, the first one of several.
     fn largest(&mut self, graph: &Graph, unit: i64, refused: &[bool]) -> Option<(usize, i64)> {
         let extents: Vec<i64> = graph.tensors().iter().flat_map(|tensor| tensor.dim.iter().copied()).collect();
@@ -282,7 +288,7 @@ impl AxisClasses {
         roots.into_iter().zip(extents).filter(free).reduce(|best, next| if next.1 > best.1 { next } else { best })
     }
 
-    fn set_extent(&mut self, graph: &mut Graph, ids: &[TensorHandle], class: usize, extent: i64) {
+    pub(super) fn set_extent(&mut self, graph: &mut Graph, ids: &[TensorHandle], class: usize, extent: i64) {
         for &id in ids {
             let before = graph.tensors()[id.index()].clone();
             let first = self.first[id.index()];

@@ -22,7 +22,7 @@ pub(super) fn config_digest(graph: &FinalizedGraph, config: &EngineConfig) -> [u
 
 fn hashed(graph: &FinalizedGraph) -> blake3::Hasher {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(&graph.key().to_bytes());
+    hasher.update(&graph.key().to_bytes()).update(&[u8::from(graph.is_dynamic())]);
     text(&mut hasher, graph.name());
     for tensor in graph.tensors() {
         hasher.update(&tensor.uid.to_le_bytes());

@@ -94,11 +94,14 @@ pub struct SessionOptions {
     pub plans: usize,
     /// Whether winners of tuning are preferred to the engine's model.
     pub uses_tuning: bool,
+    /// Whether all graphs are taken for ones of dynamic shapes ([`Graph::with_dynamic_shapes`](crate::graph::Graph::with_dynamic_shapes)): a graph
+    /// that differs in extents and strides alone then takes the binary that is there, where its kernel allows it.
+    pub has_dynamic_shapes: bool,
 }
 
 impl Default for SessionOptions {
     fn default() -> Self {
-        Self { compiler: shared_compiler(), plans: 4096, uses_tuning: true }
+        Self { compiler: shared_compiler(), plans: 4096, uses_tuning: true, has_dynamic_shapes: false }
     }
 }
 
@@ -112,6 +115,7 @@ pub struct Session {
     tuning: TuningStore,
     verdicts: OnceMap<Arc<Verdict>>,
     plans: OnceMap<Arc<Plan>>,
+    has_dynamic_shapes: bool,
     counters: Counters,
 }
 
@@ -139,11 +143,11 @@ impl Session {
     }
 
     fn new(device: Arc<Device>, context: Option<DeviceContext>, options: SessionOptions) -> Self {
-        let SessionOptions { compiler, plans, uses_tuning } = options;
+        let SessionOptions { compiler, plans, uses_tuning, has_dynamic_shapes } = options;
         let cache = compiler.cache();
         let tuning = if uses_tuning { TuningStore::beside(cache) } else { TuningStore::of_bundles(cache.bundles()) };
         let (verdicts, plans) = (OnceMap::new(plans), OnceMap::new(plans));
-        Self { device, context, compiler, tuning, verdicts, plans, counters: Counters::default() }
+        Self { device, context, compiler, tuning, verdicts, plans, has_dynamic_shapes, counters: Counters::default() }
     }
 
     /// The device that is answered and compiled for.
@@ -156,7 +160,8 @@ impl Session {
         self.context.as_ref()
     }
 
-    /// Whether a graph is taken, and by which engine.
+    /// Whether a graph is taken, and by which engine. Where [`SessionOptions::has_dynamic_shapes`] says so, what is taken is the graph with
+    /// dynamic shapes.
     ///
     /// # Errors
     /// [`Error::NotSupported`] with every broken rule, or the reason of each engine.
@@ -166,6 +171,10 @@ impl Session {
 
     fn checked(&self, digest: [u8; 32], graph: &Arc<FinalizedGraph>) -> Result<Arc<Selection>, Error> {
         let decide = || {
+            let graph = match self.has_dynamic_shapes && !graph.is_dynamic() {
+                true => &Arc::new(graph.to_graph().with_dynamic_shapes().finalize()?),
+                false => graph,
+            };
             let selected = engine::select(graph, self.device.capability);
             Ok::<_, Error>((Arc::new(selected.map(Arc::new)), ()))
         };

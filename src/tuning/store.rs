@@ -65,23 +65,27 @@ impl TuningStore {
         found.map_or_else(|| selection.config(device), Ok)
     }
 
-    /// The config that a bundle has for a graph and a device, if one has a config that the engine offers.
+    /// The first config by the engine's model that a bundle has for a graph and a device.
     fn bundled(&self, selection: &Selection, device: &Device) -> Option<EngineConfig> {
-        self.named_by_bundles(selection, device).find(|config| selection.offers(config, device))
+        let named = self.named_by_bundles(selection, device);
+        // nothing is ranked in vain
+        let ranking = if named.is_empty() { Vec::new() } else { selection.candidates(device) };
+        ranking.into_iter().map(|ranked| ranked.config).find(|config| named.contains(config))
     }
 
-    /// Moves the config of which a bundle has a binary before the others, where it is among them.
+    /// Moves the first config of which a bundle has a binary before the others, where there is one.
     pub fn put_bundled_first(&self, selection: &Selection, device: &Device, configs: &mut [RankedConfig]) {
-        let place = |config: EngineConfig| configs.iter().position(|ranked| ranked.config == config);
-        if let Some(place) = self.named_by_bundles(selection, device).find_map(place) {
+        let named = self.named_by_bundles(selection, device);
+        if let Some(place) = configs.iter().position(|ranked| named.contains(&ranked.config)) {
             configs[..=place].rotate_right(1);
         }
     }
 
     /// The configs that bundles have for a graph and a device, whether or not the engine offers them.
-    fn named_by_bundles(&self, selection: &Selection, device: &Device) -> impl Iterator<Item = EngineConfig> {
+    fn named_by_bundles(&self, selection: &Selection, device: &Device) -> Vec<EngineConfig> {
         let graph = selection.supported().graph().class();
-        self.bundles.iter().filter_map(move |bundle| bundle.config(graph, device)?.parse().ok())
+        let named = self.bundles.iter().flat_map(|bundle| bundle.configs(graph, device));
+        named.filter_map(|config| config.parse().ok()).collect()
     }
 
     /// The stored winner for a graph and a device, if there is one.

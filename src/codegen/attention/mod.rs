@@ -75,7 +75,7 @@ fn pack_function(operand: MmaType) -> &'static str {
 
 /// A count of a kernel, which launches tell where shapes are dynamic.
 fn count(graph: &FinalizedGraph, name: &'static str, value: i64) -> Number {
-    if graph.is_dynamic() { Number::parameter(value, Told::Count(name)) } else { value.into() }
+    Number::count(graph.is_dynamic(), name, value)
 }
 
 /// The stride of a tensor along an axis, likewise.

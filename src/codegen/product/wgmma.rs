@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::graph::{DataType, FinalizedGraph};
 use crate::kernel::{
     Boxes, CONSUMERS, ChannelTail, Epilogue, Fetch, GemmKernel, MmaType, Number, Operand, Register, Schedule, Sums,
-    TensorMap, Told, WARPGROUP, WGMMA_ROWS, Wgmma, row_along_outer,
+    TensorMap, WARPGROUP, WGMMA_ROWS, Wgmma, row_along_outer,
 };
 
 /// Device code that every kernel of the skeleton uses.
@@ -383,9 +383,8 @@ impl<'a> Skeleton<'a> {
             slots.clone().map(|slot| of_side(self.side(slot))).sum()
         };
         // boxes end where operands do
-        let told = |name: [&'static str; 2], bytes: u32| match self.graph.is_dynamic() {
-            true => Number::parameter(bytes.into(), Told::Count(name[usize::from(slots.start > 0)])),
-            false => Number::known(bytes.into()),
+        let told = |name: [&'static str; 2], bytes: u32| {
+            Number::count(self.graph.is_dynamic(), name[usize::from(slots.start > 0)], bytes.into())
         };
         let whole = told(["bytes of a step", "bytes of a step of B"], bytes(&|_| self.kernel.tile.k));
         let of_tail = |tail: ChannelTail| {
