@@ -167,7 +167,7 @@ impl Bench {
         // No cache but bundles: building is measured, too. The library is loaded before the first measurement.
         let bundles = Bundle::of_environment().to_vec();
         let compiler = Compiler::new(Cache::memory_only().with_bundles(bundles), Options::default());
-        compiler.nvrtc(device.capability)?;
+        compiler.require(device.capability)?;
         Ok(Self { context, device, compiler, mode: options.mode, autotune: options.autotune })
     }
 

@@ -99,7 +99,7 @@ impl Executor {
     fn open_gpu(ordinal: u32) -> Result<Self, Error> {
         let context = Driver::load()?.open(ordinal)?;
         let compiler = Compiler::new(Cache::from_environment(), Options::default());
-        compiler.nvrtc(context.device().capability)?;
+        compiler.require(context.device().capability)?;
         Ok(Self::Gpu(Box::new(Gpu { context, compiler })))
     }
 

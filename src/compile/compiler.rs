@@ -65,6 +65,14 @@ impl Compiler {
         Ok(nvrtc)
     }
 
+    /// That binaries for a chip may be had: there is an NVRTC, or a bundle, which may do without.
+    ///
+    /// # Errors
+    /// As [`Self::nvrtc`].
+    pub fn require(&self, capability: ComputeCapability) -> Result<(), Error> {
+        if self.cache.bundles().is_empty() { self.nvrtc(capability).map(drop) } else { Ok(()) }
+    }
+
     /// The binary of a source: from a bundle, from memory, from disk, or compiled now. At most one thread and one process compile the
     /// same request at a time; the others wait for it.
     ///

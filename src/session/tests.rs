@@ -1,5 +1,6 @@
 //! Sessions without a GPU: answers, binaries, texts; plans on the fake driver.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -95,6 +96,30 @@ fn verdicts_are_kept_refusals_too() {
         matches!(&error, Error::NotSupported(cause) if cause.to_string().contains("1 bytes of shared memory")),
         "{error}"
     );
+}
+
+#[test]
+fn a_session_may_take_all_shapes_for_dynamic() {
+    let rows = |rows: i64| {
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let a = graph.tensor(Tensor::new("a").row_major([1, rows, 256]));
+        let b = graph.tensor(Tensor::new("b").dim([1, 256, 512]).stride([131_072, 1, 256]));
+        let c = graph.matmul("matmul", a, b);
+        graph.set_output(c);
+        Arc::new(graph.finalize().unwrap())
+    };
+    let texts = |has_dynamic_shapes: bool| {
+        let options = SessionOptions { has_dynamic_shapes, ..options(Cache::memory_only()) };
+        let session = Session::without_gpu(hopper(), options);
+        let text = |graph: Arc<FinalizedGraph>| {
+            let selection = session.check(&graph).unwrap();
+            assert_eq!(selection.supported().graph().is_dynamic(), has_dynamic_shapes);
+            let config = session.config(&selection).unwrap();
+            Build::new(&selection, config, session.device()).unwrap().source.text
+        };
+        [300, 301, 320].map(|count| text(rows(count))).into_iter().collect::<BTreeSet<_>>().len()
+    };
+    assert_eq!((texts(true), texts(false)), (1, 3));
 }
 
 /// What is written of a graph gives the same plan: of every graph of the suite.

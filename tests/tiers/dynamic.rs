@@ -23,9 +23,7 @@ pub(crate) fn trials(tier: &str, device: fn() -> Result<Device, Failed>, run: Ru
     let layers = LAYERS.iter().map(|layer| {
         Trial::test(format!("{tier}::layers::{}", layer.name), move || layer.shares_binaries(&device()?, run))
     });
-    // gradients of attention, and attention that is short, know their shapes, whatever a graph says
-    let is_told = |case: &cases::Case| !["attention_bwd_", "mha_"].iter().any(|kind| case.name.starts_with(kind));
-    cases::all().into_iter().filter(is_told).map(dynamic).chain(layers).collect()
+    cases::all().into_iter().map(dynamic).chain(layers).collect()
 }
 
 /// A graph whose number of rows varies.

@@ -105,7 +105,7 @@ pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: 
         sink: kernel.sink.map(|id| format!("{}[h * {}ull]", pointer(id), graph.tensor(id).stride[1])),
         may_be_empty: kernel.may_be_empty,
         sequences: offset_lines(graph, [kernel.output, kernel.gradient, kernel.stats].into_iter()),
-        length: kernel.lengths.map(|id| length_line(graph, "length", id, queries)),
+        length: kernel.lengths.map(|id| length_line(graph, "length", id, queries.into())),
     }
 }
 
@@ -125,7 +125,7 @@ pub(in crate::codegen) struct SinksText {
 pub(in crate::codegen) fn sinks(graph: &FinalizedGraph, used: &mut Used, kernel: &AttentionSinksKernel) -> SinksText {
     ["FW_SHARED", "fw_block_total"].into_iter().for_each(|section| used.add(section));
     let [batches, heads, queries] = kernel.extents;
-    let length = kernel.lengths.map(|id| length_line(graph, "queries", id, queries));
+    let length = kernel.lengths.map(|id| length_line(graph, "queries", id, queries.into()));
     SinksText {
         threads: AttentionSinksKernel::THREADS,
         batches,

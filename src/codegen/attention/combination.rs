@@ -85,7 +85,8 @@ pub(in crate::codegen) fn combination(
     let at = |id| format!("{} + {}", names::pointer(graph, id), scores::row_offset(graph, problem.extents, id, "row"));
     let is_ragged = problem.stored().any(|id| exists(id).is_some());
     let lengths = problem.band.lengths.filter(|_| is_ragged);
-    let length = lengths.map(|[queries, _]| length_line(graph, "queries", queries, problem.extents.queries));
+    let length = lengths
+        .map(|[queries, _]| length_line(graph, "queries", queries, count(graph, "queries", problem.extents.queries)));
     CombinationText {
         threads: AttentionCombinationKernel::THREADS,
         rows_of_block: AttentionCombinationKernel::ROWS,

@@ -72,7 +72,7 @@ pub(in crate::codegen) fn turned_values(
         None => format!("{} + h * {}ull + key * {}ull", batch_offset(graph, kernel.values), stride[1], stride[keys]),
     };
     let length = match kernel.lengths {
-        Some(id) => length_line(graph, "keys", id, extents.keys),
+        Some(id) => length_line(graph, "keys", id, extents.keys.into()),
         None => format!("constexpr int keys = {};", extents.keys),
     };
     let ragged = [kernel.values].into_iter().chain(kernel.pages.map(|pages| pages.table));

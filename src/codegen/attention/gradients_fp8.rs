@@ -64,7 +64,7 @@ pub(in crate::codegen) fn half_rows(graph: &FinalizedGraph, used: &mut Used, ker
             vectors: size / HalfRows::EACH,
             rows,
             heads: count,
-            length: heads.lengths.map(|lengths| length_line(graph, "length", lengths, rows)),
+            length: heads.lengths.map(|lengths| length_line(graph, "length", lengths, rows.into())),
             sequences: offset_lines(graph, [id].into_iter()),
             storage: names::storage_type(tensor.data_type),
             pointer: names::pointer(graph, id),

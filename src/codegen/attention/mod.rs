@@ -92,12 +92,16 @@ fn length_lines(graph: &FinalizedGraph, band: &Band, extents: &AttentionExtents)
         let kind = if graph.is_dynamic() { "const" } else { "constexpr" };
         return vec![format!("{kind} int queries = {queries}, keys = {keys};")];
     };
-    vec![length_line(graph, "queries", queries, extents.queries), length_line(graph, "keys", keys, extents.keys)]
+    let most = |name, value| count(graph, name, value);
+    vec![
+        length_line(graph, "queries", queries, most("queries", extents.queries)),
+        length_line(graph, "keys", keys, most("keys", extents.keys)),
+    ]
 }
 
 /// The length of a batch's sequence, of so many rows at most.
-fn length_line(graph: &FinalizedGraph, name: &'static str, id: TensorId, most: i64) -> String {
-    let (stride, most) = (stride(graph, id, 0), count(graph, name, most));
+fn length_line(graph: &FinalizedGraph, name: &str, id: TensorId, most: Number) -> String {
+    let stride = stride(graph, id, 0);
     let pointer = names::pointer(graph, id);
     format!("const int {name} = min(max({pointer}[b * {stride}ull], 0), {most});")
 }
