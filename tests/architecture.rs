@@ -267,6 +267,7 @@ const KERNEL: &[&str] = &[
 const ENGINE: &[&str] = &[
     "estimate",
     "config",
+    "favourites",
     "floor",
     "builder",
     "offer",
