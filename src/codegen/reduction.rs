@@ -199,7 +199,7 @@ pub(super) struct CombineText {
     rows: u32,
     /// The part of the splits that a row of blocks combines, where there are several.
     part: Option<PartText>,
-    splits: i64,
+    splits: Number,
     kept: i64,
     /// Place of a split's partial result.
     partial: String,
@@ -412,7 +412,7 @@ pub(super) fn combine(graph: &FinalizedGraph, used: &mut Used, kernel: &CombineK
         rows: kernel.rows,
         part: (kernel.parts > 1)
             .then(|| PartText { each: (kernel.splits + kernel.parts - 1) / kernel.parts, all: kernel.splits }),
-        splits: kernel.splits,
+        splits: Number::count(graph.is_dynamic(), "splits", kernel.splits),
         kept,
         partial: spell(&(Index::local("split") * kept + Index::local("k"))),
         coordinates: definition_lines(index, &coordinates),

@@ -11,7 +11,7 @@ use super::sections::Used;
 use super::sweep::{address, coordinates};
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
-use crate::kernel::{Accumulation, ColumnTotals, Index, RowsKernel, needed};
+use crate::kernel::{Accumulation, ColumnTotals, Index, Number, RowsKernel, needed};
 
 /// What `sweep/rows_staying.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
@@ -40,10 +40,10 @@ pub(super) struct StayingText {
     /// Whether warps meet in shared memory.
     shares: bool,
     /// Rows in all, rows of a block, rows of a thread at once, and rows of all blocks in a round.
-    count: i64,
+    count: Number,
     rows: u32,
     at_once: u32,
-    stride: i64,
+    stride: Number,
     /// Floats of shared memory for one round's totals.
     round: u32,
     vector: i64,
@@ -97,6 +97,7 @@ pub(super) fn rows_staying(
 ) -> Result<StayingText, Error> {
     let shares = kernel.columns > 32;
     let &ColumnTotals { at_once, blocks, vector_bytes, .. } = totals;
+    let told = |name, value| Number::count(graph.is_dynamic(), name, value);
     ["FW_SHARED", "fw_let_next_launch_start", "fw_vector"].into_iter().for_each(|section| used.add(section));
     if shares {
         used.add("fw_warps_total");
@@ -126,10 +127,10 @@ pub(super) fn rows_staying(
         each,
         is_short: each * i64::from(kernel.threads_of_a_row()) != kernel.vectors,
         shares,
-        count: kernel.count,
+        count: told("rows", kernel.count),
         rows,
         at_once,
-        stride: i64::from(rows * at_once * blocks),
+        stride: told("rows of a round", i64::from(rows * at_once * blocks)),
         round: kernel.total_floats(),
         vector: kernel.elements / kernel.vectors,
         elements: kernel.elements,
