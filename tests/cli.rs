@@ -1032,6 +1032,26 @@ fn kernels_of_several_chips_come_into_one_file() {
     assert!(!place.path("refused.bundle").exists());
 }
 
+/// Where a config that serves many shapes is first, it is said what that costs.
+#[test]
+fn a_config_of_many_shapes_says_so() {
+    let place = Place::new();
+    let suite = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/suite/mm_bias_gelu_bf16_mlp.json");
+    let mut graph: Value = serde_json::from_slice(&fs::read(suite).expect("a graph")).expect("JSON");
+    for tensor in graph["tensors"].as_array_mut().expect("tensors") {
+        let dim = tensor["dim"].as_array_mut().expect("extents");
+        dim.iter_mut().filter(|extent| **extent == 8192).for_each(|extent| *extent = json!(100));
+    }
+    let explained = |is_dynamic: bool| {
+        let mut graph = graph.clone();
+        graph["context"]["is_dynamic_shape_enabled"] = json!(is_dynamic);
+        place.run(&["explain", &place.write("rows.json", graph.to_string())]).expect(0, &["why the first config"]).out
+    };
+    let (dynamic, fixed) = (explained(true), explained(false));
+    assert!(dynamic.contains("it serves many shapes; the next config is expected to take "), "{dynamic}");
+    assert!(!fixed.contains("it serves many shapes"), "{fixed}");
+}
+
 /// All sizes of a graph share few binaries, which are named by the first size of each; what cannot have another size is told.
 #[test]
 fn all_sizes_of_a_graph_come_into_one_file() {

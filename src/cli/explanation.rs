@@ -187,7 +187,12 @@ impl KernelExplanation {
         sentences.push(distance.text());
         if let Some(second) = self.ranking.get(1) {
             let slower = second.estimated_us / first.estimated_us - 1.0;
-            sentences.push(format!("the next config is expected to take {}", longer(slower)));
+            sentences.push(match slower < 0.0 {
+                true => {
+                    format!("it serves many shapes; the next config is expected to take {:.1} % less", -slower * 100.0)
+                }
+                false => format!("the next config is expected to take {}", longer(slower)),
+            });
         }
         sentences
     }
