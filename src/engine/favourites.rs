@@ -1,7 +1,7 @@
 //! Configs of many shapes: so that the shapes of a layer share few binaries.
 //!
 //! Of graphs whose shapes are dynamic, a config comes first that is the best, or close to it, for many other shapes, too. Which these are was
-//! chosen by the models, for an H200: of 12 layers of matmuls with 1 to 16384 rows (4096² … 128256 × 4096, FP16 and BF16), and of 18 attentions
+//! chosen by the models, for an H200: of 12 layers of matmuls with 1 to 16384 rows (512² … 128256 × 4096, BF16), and of 18 attentions
 //! with 1 to 32 batches of up to 16384 keys, a config is taken that is within [`SLACK`] for most shapes, then one that is for most of the rest, and so
 //! on (`docs/performance-notes.md`, "Few binaries for many shapes").
 
