@@ -64,7 +64,7 @@ pub(super) fn as_asked(
     graph: FinalizedGraph,
 ) -> std::result::Result<Arc<FinalizedGraph>, Error> {
     let is_asked = options.dynamic || options.extent.is_some();
-    let graph = if is_asked { graph.to_graph().with_dynamic_shapes().finalize()? } else { graph };
+    let graph = if is_asked { graph.with_dynamic_shapes()? } else { graph };
     Ok(Arc::new(graph))
 }
 

@@ -335,6 +335,14 @@ impl FinalizedGraph {
         self.with(tensors, operations)
     }
 
+    /// The same graph with dynamic shapes ([`Graph::with_dynamic_shapes`]).
+    ///
+    /// # Errors
+    /// Those of [`Graph::finalize`]; a graph that was finalized has none.
+    pub fn with_dynamic_shapes(&self) -> Result<Self, crate::graph::Malformed> {
+        if self.is_dynamic() { Ok(self.clone()) } else { self.to_graph().with_dynamic_shapes().finalize() }
+    }
+
     /// The same graph as an author would describe it, with every value filled in and every uid kept; finalizing it
     /// again gives the same key. Tensors are in the same order: [`TensorId::handle`]. Writers of graph files start from this.
     pub fn to_graph(&self) -> Graph {

@@ -172,7 +172,7 @@ impl Session {
     fn checked(&self, digest: [u8; 32], graph: &Arc<FinalizedGraph>) -> Result<Arc<Selection>, Error> {
         let decide = || {
             let graph = match self.has_dynamic_shapes && !graph.is_dynamic() {
-                true => &Arc::new(graph.to_graph().with_dynamic_shapes().finalize()?),
+                true => &Arc::new(graph.with_dynamic_shapes()?),
                 false => graph,
             };
             let selected = engine::select(graph, self.device.capability);
