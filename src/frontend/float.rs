@@ -100,9 +100,9 @@ pub(super) fn write_scalar(value: Scalar, data_type: Option<DataType>) -> Value 
     let fallback = if matches!(value, Scalar::Integer(_)) { DataType::Int64 } else { DataType::Float };
     let position = |data_type| table.iter().position(|&indexed| indexed == data_type);
     let index = data_type.and_then(position).or_else(|| position(fallback));
-    let value = match (value, data_type) {
+    let value = match (data_type.map_or(value, |data_type| value.of_type(data_type)), data_type) {
         (Scalar::Integer(value), _) => json!(value),
-        // as it is converted where it is used: to the nearest, ties to even
+        // of types that have no elements of their own
         (Scalar::Float(value), Some(data_type)) if is_integer(data_type) => json!(value.round_ties_even() as i64),
         (Scalar::Float(value), Some(DataType::Double)) => double(value),
         (Scalar::Float(value), _) => hex(value as f32),

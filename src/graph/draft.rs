@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use super::defects::Defects;
-use super::{DataType, Expectation, Graph, MAX_OPERATIONS, Operation, OperationId, Tensor, TensorHandle, TensorId};
+use super::{
+    DataType, Expectation, Graph, MAX_OPERATIONS, Operation, OperationId, Scalar, Tensor, TensorHandle, TensorId,
+};
 use crate::graph::Malformed;
 
 /// Types of tensors and operations that state none (`context` of a graph file).
@@ -48,7 +50,7 @@ impl Draft {
                 compute: graph.compute_data_type,
             },
             is_dynamic: graph.is_dynamic,
-            tensors: graph.tensors.clone(),
+            tensors: graph.tensors.iter().map(|tensor| with_value_of_type(tensor, graph.io_data_type)).collect(),
             operations: graph.operations.iter().map(numbered).collect(),
             notes: Vec::new(),
             same_as: Vec::new(),
@@ -166,6 +168,13 @@ impl Draft {
         }
         Ok(())
     }
+}
+
+/// A tensor whose known value is what its type has of it: what a graph means follows from no other.
+fn with_value_of_type(tensor: &Tensor, default: Option<DataType>) -> Tensor {
+    let data_type = tensor.data_type.or(default);
+    let of_type = |value: Scalar| data_type.map_or(value, |data_type| value.of_type(data_type));
+    Tensor { value: tensor.value.map(of_type), ..tensor.clone() }
 }
 
 /// An operation whose handles are taken for positions.

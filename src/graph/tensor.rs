@@ -104,6 +104,28 @@ impl Scalar {
             Self::Integer(value) => value as f64,
         }
     }
+
+    /// The value as a tensor of this type has it: of integer types to the nearest, ties to even, as far as they reach, of `BOOLEAN` whether it is not
+    /// 0, of floating types but `DOUBLE` as a `float`.
+    #[must_use]
+    pub fn of_type(self, data_type: DataType) -> Self {
+        let within = |low: i64, high: i64| {
+            Self::Integer(match self {
+                Self::Float(value) => (value.round_ties_even() as i64).clamp(low, high),
+                Self::Integer(value) => value.clamp(low, high),
+            })
+        };
+        match data_type {
+            DataType::Int8 => within(i8::MIN.into(), i8::MAX.into()),
+            DataType::UInt8 => within(0, u8::MAX.into()),
+            DataType::Int32 => within(i32::MIN.into(), i32::MAX.into()),
+            DataType::Int64 => within(i64::MIN, i64::MAX),
+            DataType::Boolean | DataType::ByteBoolean => Self::Integer((self.as_f64() != 0.0).into()),
+            DataType::Double => Self::Float(self.as_f64()),
+            _ if data_type.is_floating() => Self::Float(f64::from(self.as_f64() as f32)),
+            _ => self,
+        }
+    }
 }
 
 /// Byte alignment of tensor pointers unless a graph says otherwise.
@@ -254,5 +276,23 @@ mod tests {
         assert_eq!(Tensor::new("x").row_major([2, 3, 4]).stride, [12, 4, 1]);
         assert_eq!(Tensor::new("x").channels_last([4, 32, 16, 16]).stride, [8192, 1, 512, 32]);
         assert_eq!(Tensor::new("x").channels_last([1, 32, 1, 1]).stride, [32, 1, 32, 32]);
+    }
+
+    #[test]
+    fn a_value_is_what_its_type_has_of_it() {
+        let of = |value, data_type| Scalar::Float(value).of_type(data_type);
+        for (value, data_type, expected) in [
+            (-2.5, DataType::Int32, -2),
+            (f64::NEG_INFINITY, DataType::UInt8, 0),
+            (300.0, DataType::Int8, 127),
+            (f64::NAN, DataType::Int64, 0),
+            (0.25, DataType::Boolean, 1),
+        ] {
+            assert_eq!(of(value, data_type), Scalar::Integer(expected), "{value} as {data_type}");
+        }
+        assert_eq!(Scalar::Integer(i64::MIN).of_type(DataType::UInt8), Scalar::Integer(0));
+        assert_eq!(Scalar::Integer(3).of_type(DataType::Half), Scalar::Float(3.0));
+        assert_eq!(of(1.0 + 1e-12, DataType::Float), Scalar::Float(1.0));
+        assert_eq!(of(0.1, DataType::Double), Scalar::Float(0.1));
     }
 }

@@ -264,3 +264,23 @@ fn a_finite_fill_masks_where_rows_keep_keys() {
         assert!(!open.expectations().is_empty() && open.expectations().iter().all(is_masked) == keeps_keys, "{what}");
     }
 }
+
+/// What a fill is follows from its type, as what is stored of it: no UINT8 is far below scores.
+#[test]
+fn a_fill_of_an_integer_type_masks_by_what_its_type_has() {
+    let filled = |data_type: DataType, value: Scalar| {
+        let mut graph = Attention { right: Some(0), ..Attention::default() }.graph(Form::Old);
+        let fills = graph.tensors.iter_mut().filter(|tensor| tensor.name == "fill");
+        fills.for_each(|fill| (fill.data_type, fill.value) = (Some(data_type), Some(value)));
+        finalized(&graph, "a fill")
+    };
+    let lowest = Scalar::Float(f64::NEG_INFINITY);
+    for (data_type, masks) in
+        [(DataType::UInt8, false), (DataType::Int8, false), (DataType::Int32, true), (DataType::Half, true)]
+    {
+        let graph = filled(data_type, lowest);
+        let chooses = graph.operations().any(|one| one.pointwise_mode() == Some(PointwiseMode::BinarySelect));
+        assert_eq!(chooses, !masks, "{data_type}: {}", graph.text());
+        assert_eq!(graph.key(), filled(data_type, lowest.of_type(data_type)).key(), "{data_type}");
+    }
+}
