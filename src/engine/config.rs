@@ -241,17 +241,18 @@ pub struct RankedConfig {
 /// Configs with what they cost in a unit of the engine's model, which is so many microseconds, and why an epilogue goes through the
 /// workspace: sorted by cost; equal costs keep their order.
 pub(super) fn ranked(
-    mut configs: Vec<(Estimate, EngineConfig, Option<String>)>,
+    configs: Vec<(Estimate, EngineConfig, Option<String>)>,
     microseconds_per_unit: f64,
 ) -> Vec<RankedConfig> {
-    configs.sort_by(|a, b| a.0.total().total_cmp(&b.0.total()));
     let ranked = |(estimate, config, through_workspace): (Estimate, _, _)| RankedConfig {
         config,
         through_workspace,
         estimated_us: estimate.total() * microseconds_per_unit,
         estimate: estimate.scaled(microseconds_per_unit),
     };
-    configs.into_iter().map(ranked).collect()
+    let mut ranking: Vec<RankedConfig> = configs.into_iter().map(ranked).collect();
+    ranking.sort_by(|a, b| a.estimated_us.total_cmp(&b.estimated_us));
+    ranking
 }
 
 /// The knobs of a ranking, each with every value that it takes there, both in ascending order. A value that some configs

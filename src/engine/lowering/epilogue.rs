@@ -113,21 +113,14 @@ impl EpiloguePlan {
         problem: &Problem,
         tiles: EpilogueTiles,
     ) -> Result<Epilogue, String> {
-        if let Some(misfit) = &self.misfit {
-            return Err(misfit.clone());
-        }
         let EpilogueTiles { tile, accumulators, boxes, wide_index, walking_warps } = tiles;
-        let reduced = self.reduced.clone()?;
-        let width = match &boxes {
-            Some(_) => Width::PAIR,
-            None => self.width(graph, problem, tile).ok_or("rows of packed booleans would share bytes")?,
-        };
+        let (width, reduced) = self.width_in_tiles(graph, problem, tile, boxes.is_some())?;
         let [.., columns, _] = problem.space.extents();
         // a lane carries whole vectors of columns
         let carriers = walking_warps.filter(|_| columns % width.vector == 0);
         let partials = self.accumulations.iter().zip(reduced);
         let reductions =
-            partials.map(|(&accumulation, reduced)| partial(problem, accumulation, reduced, tile, carriers)).collect();
+            partials.map(|(&accumulation, &reduced)| partial(problem, accumulation, reduced, tile, carriers)).collect();
         let sweep = over(graph, self.space.clone(), self.program.clone(), self.stores.clone(), width);
         let mut sweep = Sweep { accumulators: Some(accumulators), wide_index, ..sweep };
         // a lane's pair begins at an even column of a box, whichever digits make up the columns
@@ -135,6 +128,28 @@ impl EpiloguePlan {
         sweep.access.extend(boxed.map(|map| (map.tensor, Access::Vector)));
         let digits = self.digits.iter().map(|digit| digit.quantity).collect();
         Ok(Epilogue::Fused(Box::new(FusedEpilogue { sweep, digits, reductions, boxes })))
+    }
+
+    /// How wide the epilogue's vectors are where the tiles are, and which of b, m and n its reductions reduce.
+    ///
+    /// # Errors
+    /// As [`Self::in_tiles`].
+    pub(super) fn width_in_tiles(
+        &self,
+        graph: &FinalizedGraph,
+        problem: &Problem,
+        tile: GemmTile,
+        in_boxes: bool,
+    ) -> Result<(Width, &[[bool; 3]]), String> {
+        if let Some(misfit) = &self.misfit {
+            return Err(misfit.clone());
+        }
+        let reduced = self.reduced.as_ref().map_err(String::clone)?;
+        let width = match in_boxes {
+            true => Width::PAIR,
+            false => self.width(graph, problem, tile).ok_or("rows of packed booleans would share bytes")?,
+        };
+        Ok((width, reduced))
     }
 
     /// Vectors as wide as all tensors allow, within one row of the tile; `None` where bytes of packed booleans would be

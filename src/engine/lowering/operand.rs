@@ -126,7 +126,11 @@ impl OperandPlan {
 
     /// Bytes of a stage in which boxes wait for their transformation, beside the tile.
     pub(super) fn raw_bytes(&self, tile: GemmTile, rows: u32, element_bytes: u32) -> u32 {
-        self.fetch(tile).raw_bytes(self.along_k, rows, element_bytes)
+        match self.way {
+            // it is asked of every tile: boxes that are multiplied as they come wait for nothing
+            Way::Tma(_) | Way::Async | Way::Vector | Way::Element => 0,
+            _ => self.fetch(tile).raw_bytes(self.along_k, rows, element_bytes),
+        }
     }
 
     /// Elements of an access.

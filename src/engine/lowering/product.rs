@@ -71,15 +71,12 @@ impl GemmChoice {
 
     /// Whether the lanes of a warp hold a whole line of what it takes at a time, as totals of rows and of columns need:
     /// where `wgmma`'s lanes take single elements, lines of 64 are too long.
-    fn holds_lines(&self, epilogue: &Epilogue, along_n: bool) -> bool {
+    fn holds_lines(&self, vector: i64, reduced: &[[bool; 3]], along_n: bool) -> bool {
         const LANES: i64 = 32;
-        let (Multiply::Wgmma(_), Epilogue::Fused(fused)) = (self.multiply, epilogue) else {
-            return true;
-        };
+        let Multiply::Wgmma(_) = self.multiply else { return true };
         let [rows, columns] = self.multiply.staged(self.tile, along_n);
         let line = i64::from(if along_n { columns } else { rows });
-        let needs_lines = |reduction: &PartialReduction| reduction.reduced[1] != reduction.reduced[2];
-        line <= LANES * fused.sweep.vector || !fused.reductions.iter().any(needs_lines)
+        line <= LANES * vector || reduced.iter().all(|[_, rows, columns]| rows == columns)
     }
 
     /// The tile of which each gives one partial result of a reduction.
@@ -309,7 +306,7 @@ impl ProductPlan {
 
     /// Why the epilogue is evaluated in passes of its own; `None` where tiles do it.
     pub(in crate::engine) fn through_workspace(&self, choice: &GemmChoice, device: &Device) -> Option<String> {
-        self.in_tiles(&choice.without_empty_splits(self.extents()), device).err()
+        self.why_not_in_tiles(&choice.without_empty_splits(self.extents()), device)
     }
 
     /// The kernel of a choice. What the epilogue cannot do where the tiles are follows in passes over the core's accumulators, and
@@ -346,38 +343,56 @@ impl ProductPlan {
     /// # Errors
     /// Why it is not evaluated there.
     fn in_tiles(&self, choice: &GemmChoice, device: &Device) -> Result<Epilogue, String> {
-        if choice.splits > 1 {
-            return Err(format!("k is cut into {} parts", choice.splits));
+        if let Some(why) = self.why_not_in_tiles(choice, device) {
+            return Err(why);
         }
         let plan = self.epilogue();
-        if plan.reduced_values() > 0 && self.problem.space.n.iter().any(Digit::is_padded) {
-            return Err("values are reduced, and channels under each tap are padded".to_owned());
-        }
-        let along_n = plan.along_n;
-        let needed = self.shared(choice, along_n, plan.reduced_values()).bytes;
-        let most = device.shared_bytes_per_block;
-        if needed > most {
-            return Err(format!("values that are reduced take {needed} bytes of shared memory; a block has {most}"));
-        }
-        let is_wgmma = matches!(choice.multiply, Multiply::Wgmma(_));
-        if is_wgmma && !along_n && plan.reduced_values() > 0 {
-            return Err("values that are reduced lie along columns".to_owned());
-        }
-        if !is_wgmma && self.problem.reaches_beyond() && plan.reduced_values() > 0 {
-            return Err("values that are reduced lie in tiles that reach beyond the image".to_owned());
-        }
-        let boxes = choice.boxes.and_then(|_| plan.boxes(choice.tile));
         let tiles = EpilogueTiles {
             tile: choice.reduced_tile(),
-            accumulators: choice.accumulators(along_n),
-            boxes,
+            accumulators: choice.accumulators(plan.along_n),
+            boxes: choice.boxes.and_then(|_| plan.boxes(choice.tile)),
             wide_index: self.is_wide(choice.splits),
             walking_warps: self.walking_warps(choice, device),
         };
-        let epilogue = plan.in_tiles(self.graph(), &self.problem, tiles)?;
-        match choice.holds_lines(&epilogue, along_n) {
-            true => Ok(epilogue),
-            false => Err("a warp does not hold whole lines of what it reduces".to_owned()),
+        plan.in_tiles(self.graph(), &self.problem, tiles)
+    }
+
+    /// Why an epilogue is not evaluated where the tiles are, of a choice without empty splits; `None` where it is. Every config of a ranking is asked.
+    fn why_not_in_tiles(&self, choice: &GemmChoice, device: &Device) -> Option<String> {
+        if choice.splits > 1 {
+            return Some(format!("k is cut into {} parts", choice.splits));
+        }
+        let plan = self.epilogue();
+        if let Some(why) = self.why_not_reduced(choice, device) {
+            return Some(why);
+        }
+        match plan.width_in_tiles(self.graph(), &self.problem, choice.reduced_tile(), choice.boxes.is_some()) {
+            Err(why) => Some(why),
+            Ok((width, reduced)) => (!choice.holds_lines(width.vector, reduced, plan.along_n))
+                .then(|| "a warp does not hold whole lines of what it reduces".to_owned()),
+        }
+    }
+
+    /// Why values that an epilogue reduces, if it does, are not reduced where the tiles are.
+    fn why_not_reduced(&self, choice: &GemmChoice, device: &Device) -> Option<String> {
+        let plan = self.epilogue();
+        let values = plan.reduced_values();
+        if values > 0 && self.problem.space.n.iter().any(Digit::is_padded) {
+            return Some("values are reduced, and channels under each tap are padded".to_owned());
+        }
+        let needed = self.shared(choice, plan.along_n, values).bytes;
+        let most = device.shared_bytes_per_block;
+        if needed > most {
+            return Some(format!("values that are reduced take {needed} bytes of shared memory; a block has {most}"));
+        }
+        match choice.multiply {
+            Multiply::Wgmma(_) if values > 0 && !plan.along_n => {
+                Some("values that are reduced lie along columns".to_owned())
+            }
+            Multiply::Mma(_) | Multiply::Fma(_) if values > 0 && self.problem.reaches_beyond() => {
+                Some("values that are reduced lie in tiles that reach beyond the image".to_owned())
+            }
+            _ => None,
         }
     }
 

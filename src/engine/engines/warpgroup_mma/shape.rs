@@ -149,6 +149,9 @@ const SHAPES: &[Shape] = &[
     cooperative(128, 16),
 ];
 
+/// Least stages, that a step may be multiplied while the next arrives and the one before is released.
+const LEAST_STAGES: u32 = 3;
+
 /// Most stages; what fits beside the narrowest tile. Not tuned.
 const MOST_STAGES: u32 = 12;
 
@@ -197,8 +200,8 @@ pub(super) fn candidates(tiles: &Tiles, device: &Device) -> Vec<RankedConfig> {
     let best = on_the_way.iter().map(total).fold(f64::INFINITY, f64::min);
     let gains_little = |config: &Priced| (best * WORTH_A_WORKSPACE..best).contains(&total(config));
     let evaluated = tiles.evaluated_first.iter().flat_map(|tiles| configs(tiles, device));
-    let all = on_the_way.iter().cloned().chain(evaluated.filter(|config| !gains_little(config)));
-    ranked(all.collect(), 1e6 / super::model::CLOCK)
+    let evaluated = evaluated.filter(|config| !gains_little(config));
+    ranked(on_the_way.into_iter().chain(evaluated).collect(), 1e6 / super::model::CLOCK)
 }
 
 /// A config with what it costs in clocks, and why its epilogue goes through the workspace.
@@ -457,8 +460,12 @@ impl<'a> Candidate<'a> {
             return Err("the accumulators take too many registers");
         }
         let available = device.shared_bytes_of_blocks(way.blocks);
-        let fits = |stages: &u32| self.plan.most_shared_bytes(&self.choice(*stages, way)) <= available;
-        (3..=MOST_STAGES).rev().find(fits).ok_or("three stages take too much shared memory")
+        let bytes = |stages| self.plan.most_shared_bytes(&self.choice(stages, way));
+        let least = bytes(LEAST_STAGES);
+        // each stage takes as much as any other
+        let of_stage = bytes(LEAST_STAGES + 1) - least;
+        let more = available.checked_sub(least).ok_or("three stages take too much shared memory")? / of_stage.max(1);
+        Ok((LEAST_STAGES + more).min(MOST_STAGES))
     }
 
     pub(super) fn tiles(&self) -> i64 {
