@@ -37,6 +37,12 @@ pub(crate) struct Attribute {
 }
 
 impl Attribute {
+    /// Whether its element is the address of a vector of vectors of C++.
+    pub(crate) fn has_rows(&self) -> bool {
+        [Name::CUDNN_ATTR_VARIANT_PACK_OVERRIDE_SHAPES, Name::CUDNN_ATTR_VARIANT_PACK_OVERRIDE_STRIDES]
+            .contains(&self.name)
+    }
+
     /// Whether it is got as it is now, and not as it was set.
     pub(super) fn is_living(&self) -> bool {
         self.name == Name::CUDNN_ATTR_KERNEL_CACHE_JSON_REPRESENTATION

@@ -90,6 +90,17 @@ impl Failure {
         Self::new(status, with_causes(error))
     }
 
+    /// What went wrong with the shapes of an execution: [`Self::of_build`], but what is supported in no such shape says that.
+    pub(super) fn of_shapes(error: &Error) -> Self {
+        let failure = Self::of_build(error);
+        let status = match error {
+            Error::NotSupported(_) => Status::CUDNN_STATUS_NOT_SUPPORTED_INVALID_DYNAMIC_SHAPE,
+            Error::Malformed(_) | Error::Input { .. } => Status::CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH,
+            _ => failure.status,
+        };
+        Self { status, ..failure }
+    }
+
     /// What went wrong when a plan was given its arguments and launched.
     pub(super) fn of_execution(error: &Error) -> Self {
         let status = match error {

@@ -46,11 +46,6 @@ impl OperationGraph {
 
 /// The graph of the operations of a descriptor: tensors of one uid are one tensor.
 pub(super) fn build(given: &Given<'_>) -> Result<OperationGraph> {
-    let flag = Name::CUDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED;
-    if given.is_set(flag) {
-        let message = format!("{flag:?}: a plan is for the shapes of its graph");
-        return Err(Failure::new(Status::CUDNN_STATUS_NOT_SUPPORTED_INVALID_DYNAMIC_SHAPE, message));
-    }
     let operations = given.descriptors(Name::CUDNN_ATTR_OPERATIONGRAPH_OPS);
     if operations.len() > MAX_OPERATIONS {
         // before they are made anew: one descriptor may be there millions of times
@@ -63,7 +58,9 @@ pub(super) fn build(given: &Given<'_>) -> Result<OperationGraph> {
         return Err(Failure::bad(format!("a graph has at most {MAX_OPERATIONS} operations; found: {count}")));
     }
     let mut made = Made::default();
-    made.graph.is_dynamic = given.is_set(Name::CUDNN_ATTR_OPERATIONGRAPH_IS_DYNAMIC_SHAPE_ENABLED);
+    // whose executions may have other shapes has a kernel for these
+    made.graph.is_dynamic = given.is_set(Name::CUDNN_ATTR_OPERATIONGRAPH_IS_DYNAMIC_SHAPE_ENABLED)
+        || given.is_set(Name::CUDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED);
     for (number, node) in nodes.iter().enumerate() {
         made.push_parts(node, &format!("node {number}"))?;
     }

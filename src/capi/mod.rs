@@ -20,7 +20,7 @@ pub(crate) mod attributes;
 mod callback;
 mod calls;
 mod composite;
-mod descriptor;
+pub(crate) mod descriptor;
 mod device;
 mod engine;
 mod exports;

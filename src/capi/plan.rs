@@ -21,13 +21,15 @@ use crate::engine::{EngineConfig, Selection};
 use crate::error::Error;
 use crate::graph::{DataType, Expectation, Expected, Scalar};
 use crate::plan::{DevicePointer, ExecutionPlan, Unfit, VariantPack, WORKSPACE_ALIGNMENT, Workspace};
-use crate::session::{self, Binary, KernelCache, Session, SessionOptions};
+use crate::session::{self, Binary, KernelCache, Session, SessionOptions, TensorShape};
 
 /// A graph compiled for a device, and loaded where there is one.
 pub(super) struct Plan {
     binary: Arc<Binary>,
     /// By the first execution, where the plan was made without a handle.
     loaded: OnceLock<Arc<session::Plan>>,
+    /// Plans in other shapes, one for each binary that is another: executions that were captured run it as long as the plan lives.
+    of_shapes: Mutex<Vec<Arc<session::Plan>>>,
     /// Held by the execution that loads it.
     loading: Mutex<()>,
     /// Host scalars whose values come with the variant pack, by pointers to host memory; with their types.
@@ -43,6 +45,8 @@ pub(super) struct Pack {
     /// All as device pointers.
     pointers: VariantPack,
     workspace: usize,
+    /// Shapes that tensors have in this execution.
+    shapes: Vec<TensorShape>,
 }
 
 /// The plan of a text, or of an engine config ([002 9.2.5], X-04).
@@ -174,7 +178,8 @@ impl Plan {
         let scalars = tensors.filter(|tensor| tensor.is_pass_by_value && tensor.value.is_none());
         let scalars = scalars.map(|tensor| (tensor.uid, tensor.data_type)).collect();
         let loaded = loaded.map_or_else(OnceLock::new, OnceLock::from);
-        Self { binary, loaded, loading: Mutex::new(()), scalars, expectations: Vec::new(), handle }
+        let of_shapes = Mutex::default();
+        Self { binary, loaded, of_shapes, loading: Mutex::new(()), scalars, expectations: Vec::new(), handle }
     }
 
     /// The same, whose executions are held to what a graph was taken for.
@@ -202,9 +207,9 @@ impl Plan {
     }
 
     /// The plan on a GPU: that of the handle, where it was made without one.
-    fn loaded(&self, handle: &Handle) -> Result<&ExecutionPlan> {
+    fn loaded(&self, handle: &Handle) -> Result<&Arc<session::Plan>> {
         let _loading = match self.loaded.get() {
-            Some(plan) => return Ok(plan.execution()),
+            Some(plan) => return Ok(plan),
             None => self.loading.lock().unwrap_or_else(PoisonError::into_inner),
         };
         if self.loaded.get().is_none() {
@@ -213,7 +218,38 @@ impl Plan {
             self.loaded.get_or_init(|| Arc::new(plan));
         }
         let missing = || Failure::bad("the plan is not loaded");
-        self.loaded.get().map(|plan| plan.execution()).ok_or_else(missing)
+        self.loaded.get().ok_or_else(missing)
+    }
+
+    /// The plan in the shapes of a pack, where that has some.
+    fn in_shapes(&self, loaded: &session::Plan, pack: &Pack, handle: &Handle) -> Result<Option<Arc<session::Plan>>> {
+        if pack.shapes.is_empty() {
+            return Ok(None);
+        }
+        if !self.binary.graph().is_dynamic() {
+            let flag = Name::CUDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED;
+            let message = format!("the pack has other shapes; required: a graph of which {flag:?} is set");
+            return Err(Failure::new(Status::CUDNN_STATUS_NOT_SUPPORTED_INVALID_DYNAMIC_SHAPE, message));
+        }
+        let graph = self.binary.graph();
+        let is_known = |uid| graph.tensor_by_uid(uid).is_some_and(|id| !graph.tensor(id).is_virtual);
+        // the rest is passed over, as in packs
+        let shapes: Vec<TensorShape> = pack.shapes.iter().filter(|shape| is_known(shape.uid)).cloned().collect();
+        let plan = handle.session.plan_in_shapes(loaded, &shapes).map_err(|error| Failure::of_shapes(&error))?;
+        self.keep(&plan);
+        Ok(Some(plan))
+    }
+
+    /// Keeps the binary of a plan in other shapes, where it is none that is kept.
+    fn keep(&self, plan: &Arc<session::Plan>) {
+        let is_of = |binary: &Binary| Arc::ptr_eq(binary.cubin(), plan.binary().cubin());
+        if is_of(&self.binary) {
+            return;
+        }
+        let mut kept = self.of_shapes.lock().unwrap_or_else(PoisonError::into_inner);
+        if !kept.iter().any(|kept| is_of(kept.binary())) {
+            kept.push(Arc::clone(plan));
+        }
     }
 
     /// What a pack has for the plan, which was loaded; the rest is passed over, as cuDNN does: the frontend's programs give
@@ -333,7 +369,31 @@ pub(super) fn pack(given: &Given<'_>) -> Result<Pack> {
         }
         Unfit::Large(bytes) => Failure::memory(bytes),
     })?;
-    Ok(Pack { pointers, workspace })
+    Ok(Pack { pointers, workspace, shapes: shapes(given)? })
+}
+
+/// The shapes that a pack gives tensors in place of their graph's.
+fn shapes(given: &Given<'_>) -> Result<Vec<TensorShape>> {
+    let uids = match given.of(Name::CUDNN_ATTR_VARIANT_PACK_OVERRIDE_UNIQUE_IDS) {
+        Some(Values::Int64(uids)) => uids.as_slice(),
+        _ => &[],
+    };
+    let rows = |name: Name| match given.of(name) {
+        Some(Values::Rows(rows)) => rows.as_slice(),
+        _ => &[],
+    };
+    let [dims, strides] =
+        [Name::CUDNN_ATTR_VARIANT_PACK_OVERRIDE_SHAPES, Name::CUDNN_ATTR_VARIANT_PACK_OVERRIDE_STRIDES].map(rows);
+    if uids.len() != dims.len() || uids.len() != strides.len() {
+        let counts = format!("{} uids, {} shapes and {} strides", uids.len(), dims.len(), strides.len());
+        return Err(Failure::bad(format!("shapes of an execution: {counts}; required: one of each for a tensor")));
+    }
+    let shape = |((&uid, dim), stride): ((&i64, &Vec<i64>), &Vec<i64>)| TensorShape {
+        uid,
+        dim: dim.clone(),
+        stride: stride.clone(),
+    };
+    Ok(uids.iter().zip(dims).zip(strides).map(shape).collect())
 }
 
 /// Puts one execution of a plan on the stream of a handle.
@@ -398,8 +458,10 @@ unsafe fn with(
 ) -> Result<()> {
     let plan = descriptor::find(plan)?.object::<Plan>()?;
     let pack = descriptor::find(pack)?.object::<Pack>()?;
-    let loaded = plan.loaded(handle)?;
-    handle.require_context(loaded.context())?;
+    let own = plan.loaded(handle)?;
+    handle.require_context(own.execution().context())?;
+    let other = plan.in_shapes(own, &pack, handle)?;
+    let loaded = other.as_deref().unwrap_or(own).execution();
     // SAFETY: as promised by the caller.
     let variants = unsafe { plan.variants(loaded, &pack) }?;
     act(loaded, &variants, plan.workspace(&pack)).map_err(|error| Failure::of_execution(&error))

@@ -7,6 +7,7 @@ mod forks;
 mod limits;
 mod norms;
 mod notes;
+mod shapes;
 
 use std::ffi::{CStr, c_void};
 use std::ptr;

@@ -111,19 +111,18 @@ pub(super) fn detect(fields: Fields<'_>) -> Result<Dialect, Failure> {
     })
 }
 
-/// Reads the graph-wide defaults into `graph`; gives warnings.
-pub(super) fn read_context(root: &Object, graph: &mut Graph) -> Result<Vec<String>, Failure> {
-    let Some(context) = Fields(root).object("context")? else { return Ok(Vec::new()) };
+/// Reads the graph-wide defaults into `graph`. Whose shapes an execution may override has dynamic ones.
+pub(super) fn read_context(root: &Object, graph: &mut Graph) -> Result<(), Failure> {
+    let Some(context) = Fields(root).object("context")? else { return Ok(()) };
     let context = Fields(context);
     graph.name = context.text("name")?.unwrap_or_default().to_owned();
     graph.io_data_type = context.data_type("io_data_type")?;
     graph.intermediate_data_type = context.data_type("intermediate_data_type")?;
     graph.compute_data_type = context.data_type("compute_data_type")?;
-    graph.is_dynamic = context.boolean("is_dynamic_shape_enabled")?.unwrap_or_default();
-    let key = "is_override_shape_enabled";
-    let is_overridden = context.boolean(key)? == Some(true);
-    let warning = is_overridden.then(|| format!("`{key}` is set; the graph is read with the dims it states"));
-    Ok(warning.into_iter().collect())
+    for key in ["is_dynamic_shape_enabled", "is_override_shape_enabled"] {
+        graph.is_dynamic |= context.boolean(key)? == Some(true);
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -162,12 +161,15 @@ mod tests {
 
     #[test]
     fn the_context_gives_the_graph_its_defaults() {
-        let root = json!({"context": {"io_data_type": "HALF", "compute_data_type": null, "name": "net",
-                                      "is_dynamic_shape_enabled": true, "is_override_shape_enabled": true}});
-        let mut graph = Graph::new();
-        let warnings = read_context(root.as_object().unwrap(), &mut graph).unwrap();
-        let expected = Graph { is_dynamic: true, ..Graph::new().name("net").io_data_type(DataType::Half) };
-        assert_eq!((graph, warnings.len()), (expected, 1));
+        for [dynamic, overridden] in [[false, false], [true, false], [false, true], [true, true]] {
+            let root = json!({"context": {"io_data_type": "HALF", "compute_data_type": null, "name": "net",
+                                          "is_dynamic_shape_enabled": dynamic, "is_override_shape_enabled": overridden}});
+            let mut graph = Graph::new();
+            read_context(root.as_object().unwrap(), &mut graph).unwrap();
+            let is_dynamic = dynamic || overridden;
+            let expected = Graph { is_dynamic, ..Graph::new().name("net").io_data_type(DataType::Half) };
+            assert_eq!(graph, expected);
+        }
     }
 
     #[test]

@@ -49,7 +49,7 @@ fn read_translated(root: &Object, envelope: Envelope) -> Result<Reading, Failure
         dialect: envelope.dialect,
         version: envelope.version,
     };
-    reader.reading.warnings.extend(envelope::read_context(root, &mut reader.reading.graph)?);
+    envelope::read_context(root, &mut reader.reading.graph)?;
     let mut failures = Vec::new();
     for (index, node) in Fields(root).array("nodes")?.iter().enumerate() {
         if let Err(failure) = reader.read_node(node, index) {

@@ -26,6 +26,7 @@
 //! ```
 
 mod attention;
+mod axes;
 mod builder;
 mod canonical;
 mod data_type;
@@ -50,6 +51,7 @@ mod topology;
 mod views;
 
 pub(crate) use attention::is_turned;
+pub(crate) use axes::AxisClasses;
 pub use builder::Graph;
 pub use data_type::DataType;
 pub(crate) use divisor::greatest_common_divisor;

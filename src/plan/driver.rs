@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute, CUresult};
 
 use super::cuda::{self, CudaError, Missing};
+use super::modules::Modules;
 use crate::device::{ComputeCapability, Device};
 use crate::error::Error;
 
@@ -82,7 +83,12 @@ impl Driver {
         let device = self.device(ordinal)?;
         let primary = PrimaryContext::retain(ordinal)
             .map_err(|error| failed(&format!("cuda:{ordinal} ({}) cannot be opened", device.name), error))?;
-        Ok(DeviceContext { primary: Arc::new(primary), device: Arc::new(device), abandoned: Arc::default() })
+        Ok(DeviceContext {
+            primary: Arc::new(primary),
+            device: Arc::new(device),
+            abandoned: Arc::default(),
+            modules: Arc::default(),
+        })
     }
 
     fn require(&self, ordinal: u32) -> Result<(), Error> {
@@ -131,6 +137,7 @@ pub struct DeviceContext {
     device: Arc<Device>,
     /// Set once a kernel hangs.
     abandoned: Arc<AtomicBool>,
+    modules: Arc<Modules>,
 }
 
 impl DeviceContext {
@@ -159,6 +166,11 @@ impl DeviceContext {
                 enabled.map_err(|error| failed(&what, error))
             }
         }
+    }
+
+    /// Modules that plans of the device share.
+    pub(super) fn modules(&self) -> &Modules {
+        &self.modules
     }
 
     /// The context's handle.

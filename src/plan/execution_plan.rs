@@ -32,7 +32,7 @@ pub(super) struct Prepared {
     bindings: Bindings,
     tensors: TensorsDigest,
     workspace_bytes: u64,
-    module: Module,
+    module: Arc<Module>,
     /// Dropped behind the module, whose kernels write it.
     absent_rank: Option<AbsentRank>,
 }
@@ -55,6 +55,34 @@ impl ExecutionPlan {
         source: &Source,
         cubin: &Cubin,
     ) -> Result<Self, Error> {
+        // SAFETY: as promised by the caller.
+        let load = || unsafe { Module::load(context, cubin) }.map(Arc::new);
+        Self::prepare(context, graph, source, load)
+    }
+
+    /// As [`Self::build`], with the module that another plan of the same cubin has, where there is one: a plan of another shape costs no load.
+    ///
+    /// # Errors
+    /// As [`Self::build`].
+    ///
+    /// # Safety
+    /// As [`Self::build`].
+    pub unsafe fn build_shared(
+        context: &DeviceContext,
+        graph: &FinalizedGraph,
+        source: &Source,
+        cubin: &Arc<Cubin>,
+    ) -> Result<Self, Error> {
+        // SAFETY: as promised by the caller.
+        Self::prepare(context, graph, source, || unsafe { context.modules().get_or_load(context, cubin) })
+    }
+
+    fn prepare(
+        context: &DeviceContext,
+        graph: &FinalizedGraph,
+        source: &Source,
+        load: impl FnOnce() -> Result<Arc<Module>, Error>,
+    ) -> Result<Self, Error> {
         let _entered = context.enter()?;
         let bindings = Bindings::of(graph, &source.launches);
         let absent_rank = AbsentRank::of(context, &source.launches)?;
@@ -62,8 +90,7 @@ impl ExecutionPlan {
         let among = Among { ordinal: context.ordinal() as u32, absent_rank: address };
         let arguments = |launch| Arguments::prepare(graph, &bindings, launch, among);
         let arguments = source.launches.iter().map(arguments).collect::<Result<Vec<_>, _>>()?;
-        // SAFETY: as promised by the caller.
-        let module = unsafe { Module::load(context, cubin) }?;
+        let module = load()?;
         let launches = launch::prepare(&module, &source.launches, arguments)?;
         let tensors = bindings.digest(graph.key());
         let workspace_bytes = source.workspace_bytes;

@@ -55,6 +55,7 @@ mod execution_plan;
 mod launch;
 mod memory;
 mod module;
+mod modules;
 mod peers;
 mod populate;
 mod scalar;

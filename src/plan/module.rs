@@ -1,6 +1,8 @@
 //! Loaded binaries and their functions.
 
+use std::collections::HashMap;
 use std::ffi::CString;
+use std::sync::{Mutex, PoisonError};
 
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUmodule, CUresult, CUstreamCaptureMode};
 
@@ -30,6 +32,8 @@ impl Function {
 pub(super) struct Module {
     context: DeviceContext,
     handle: CUmodule,
+    /// Bytes of dynamic shared memory that functions may have, where that had to be asked for.
+    allowed: Mutex<HashMap<String, u32>>,
 }
 
 // SAFETY: a handle, which the driver lets any thread use.
@@ -53,7 +57,7 @@ impl Module {
         let device = context.device();
         let what = || format!("loading the kernel on {} ({})", device.name, device.capability);
         loaded.map_err(|error| failed(&what(), error))?;
-        Ok(Self { context: context.clone(), handle })
+        Ok(Self { context: context.clone(), handle, allowed: Mutex::default() })
     }
 
     pub(super) fn context(&self) -> &DeviceContext {
@@ -84,6 +88,11 @@ impl Module {
     }
 
     fn allow_shared(&self, name: &str, function: Function, bytes: u32) -> Result<(), Error> {
+        let mut allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
+        // a plan of another shape may have asked for more
+        if allowed.get(name).is_some_and(|&most| most >= bytes) {
+            return Ok(());
+        }
         let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         let value = i32::try_from(bytes).unwrap_or(i32::MAX);
         // SAFETY: the function's module is loaded.
@@ -91,7 +100,9 @@ impl Module {
         let available = self.context.device().shared_bytes_per_block;
         let what =
             || format!("kernel {name} asks for {bytes} bytes of shared memory, of which a block has {available}");
-        set.map_err(|error| failed(&what(), error))
+        set.map_err(|error| failed(&what(), error))?;
+        allowed.insert(name.to_owned(), bytes);
+        Ok(())
     }
 }
 

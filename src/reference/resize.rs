@@ -1,8 +1,7 @@
 //! Graphs in another size.
 
-use super::shrink::AxisClasses;
 use crate::error::Error;
-use crate::graph::{FinalizedGraph, TensorId};
+use crate::graph::{AxisClasses, FinalizedGraph, TensorId};
 
 /// The same graph with another extent of an axis of a tensor, and of every axis whose extent has to be the same: the rows of a matmul's A are those
 /// of C, and of what is added to C. Axes are those of the finalized graph. Packed tensors stay packed in the same order of axes; others keep their

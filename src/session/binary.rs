@@ -1,8 +1,9 @@
 //! A graph compiled for a device, and the same loaded on a GPU.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::KernelCache;
+use super::identity::config_digest;
 use super::text::{PlanOrigin, PlanText};
 use crate::build::Build;
 use crate::codegen::Source;
@@ -206,6 +207,8 @@ fn require_same(made_for: &Device, device: &Device) -> Result<(), String> {
 pub struct Plan {
     binary: Arc<Binary>,
     execution: ExecutionPlan,
+    /// Digest of the graph and the config, once it was asked for.
+    digest: OnceLock<[u8; 32]>,
 }
 
 impl Plan {
@@ -216,8 +219,8 @@ impl Plan {
     pub fn load(context: &DeviceContext, binary: Arc<Binary>) -> Result<Self, Error> {
         // SAFETY: the source was rendered from an offered config of the graph, and the cubin compiled from it here, or taken
         // from a cache or a text that whoever named it trusts.
-        let execution = unsafe { ExecutionPlan::build(context, binary.graph(), &binary.source, &binary.cubin) }?;
-        Ok(Self { binary, execution })
+        let execution = unsafe { ExecutionPlan::build_shared(context, binary.graph(), &binary.source, &binary.cubin) }?;
+        Ok(Self { binary, execution, digest: OnceLock::new() })
     }
 
     /// What was loaded.
@@ -228,6 +231,11 @@ impl Plan {
     /// The plan as the driver has it.
     pub fn execution(&self) -> &ExecutionPlan {
         &self.execution
+    }
+
+    /// What the plan is known by, among those with a config that was asked for.
+    pub(super) fn digest(&self) -> &[u8; 32] {
+        self.digest.get_or_init(|| config_digest(self.binary.graph(), self.binary.config()))
     }
 
     /// Bytes of workspace an execution needs; may be zero.

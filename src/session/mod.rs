@@ -40,6 +40,7 @@
 mod binary;
 mod identity;
 mod kernel_cache;
+mod shapes;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -53,6 +54,7 @@ use std::time::Instant;
 pub use binary::{Binary, Plan};
 use binary::{Reading, require_offered};
 pub use kernel_cache::KernelCache;
+pub use shapes::{TensorShape, with_shapes};
 pub use stats::Stats;
 pub use warm::{WarmStep, Warmed};
 

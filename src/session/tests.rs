@@ -14,7 +14,7 @@ use crate::compile::{Bundle, Nvrtc, Origin};
 use crate::device::ComputeCapability;
 use crate::frontend::{read_graph, write_v2};
 use crate::graph::{DataType, Graph, PointwiseMode, Scalar, Tensor};
-use crate::plan::tests::{launches_of_any, on_driver_without_kernels};
+use crate::plan::tests::{launches_of_any, loaded_modules, on_driver_without_kernels};
 use crate::plan::{DevicePointer, Stream, VariantPack, WORKSPACE_ALIGNMENT, Workspace};
 
 /// relu(A·B) of [1, 64, 64] tensors, whose first uid is given.
@@ -293,6 +293,43 @@ fn threads_that_want_one_plan_compile_once() {
         session.plan(&graph).unwrap();
         let stats = session.stats();
         assert_eq!((stats.compiled, stats.from_memory, stats.plans), (1, 2, 1), "{stats:?}");
+    });
+}
+
+/// One binary, loaded once, whose plans are found again by their shapes.
+#[test]
+fn plans_in_other_shapes_share_a_module() {
+    on_driver_without_kernels("session::tests::plans_in_other_shapes_share_a_module", || {
+        if !has_nvrtc() {
+            return;
+        }
+        let session = Session::open(0, options(Cache::memory_only())).unwrap();
+        let mut graph =
+            Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float).with_dynamic_shapes();
+        let a = graph.tensor(Tensor::new("a").row_major([1, 320, 256]).uid(1));
+        let b = graph.tensor(Tensor::new("b").dim([1, 256, 512]).stride([131_072, 1, 256]).uid(2));
+        let c = graph.matmul("matmul", a, b);
+        graph.tensor_mut(c).uid = Some(3);
+        graph.set_output(c);
+        let plan = session.plan(&Arc::new(graph.finalize().unwrap())).unwrap();
+        let rows = |uid, rows: i64, width: i64| TensorShape {
+            uid,
+            dim: vec![1, rows, width],
+            stride: vec![rows * width, width, 1],
+        };
+        let shapes = |count: i64| [rows(1, count, 256), rows(3, count, 512)];
+        for count in [300, 301, 512] {
+            let other = session.plan_in_shapes(&plan, &shapes(count)).unwrap();
+            assert_eq!(other.binary().config(), plan.binary().config(), "{count} rows");
+            assert_eq!(other.binary().graph().tensors().map(|tensor| tensor.dim[1]).max(), Some(count.max(256)));
+            assert!(Arc::ptr_eq(&other, &session.plan_in_shapes(&plan, &shapes(count)).unwrap()), "{count} rows");
+        }
+        let stats = session.stats();
+        assert_eq!((stats.compiled, stats.from_memory, stats.hits, stats.plans), (1, 3, 3, 4), "{stats:?}");
+        assert_eq!(loaded_modules(), 1);
+        session.clear();
+        drop(plan);
+        assert_eq!(loaded_modules(), 0, "the last plan's end is the module's");
     });
 }
 

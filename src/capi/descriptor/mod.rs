@@ -5,6 +5,7 @@
 
 mod given;
 mod values;
+mod vectors;
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -22,6 +23,8 @@ use super::failure::{Failure, Result};
 use super::registry::Registry;
 pub(super) use given::Given;
 pub(super) use values::Values;
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) use vectors::Vector;
 
 static DESCRIPTORS: Registry<Descriptor> = Registry::new();
 
@@ -135,7 +138,10 @@ impl Descriptor {
             Failure::bad(format!("{:?} has {least} to {most} elements; found: {count}", attribute.name))
         })?;
         // SAFETY: as promised by the caller.
-        let values = unsafe { Values::read(kind, count, elements) }?;
+        let values = match attribute.has_rows() {
+            true => unsafe { Values::read_rows(elements) },
+            false => unsafe { Values::read(kind, count, elements) },
+        }?;
         Arc::make_mut(&mut state.values).insert(number, values);
         Ok(())
     }

@@ -10,7 +10,7 @@ use cudarc::cudnn::sys::cudnnStatus_t as Status;
 
 use super::super::failure::{Failure, Result};
 use super::super::handle::{self, Handle};
-use super::{Descriptor, find};
+use super::{Descriptor, find, vectors};
 use crate::graph::Fraction;
 
 /// The elements of an attribute.
@@ -24,6 +24,8 @@ pub(in crate::capi) enum Values {
     Double(Vec<f64>),
     Boolean(Vec<bool>),
     Pointer(Vec<usize>),
+    /// Of vectors of C++, by the address of one of them.
+    Rows(Vec<Vec<i64>>),
     Fraction(Vec<Fraction>),
     Char(Vec<u8>),
     Handle(LibraryHandle),
@@ -46,6 +48,18 @@ struct RawFraction {
 }
 
 impl Values {
+    /// Copies the vectors at an address.
+    ///
+    /// # Safety
+    /// `elements` is the address of a `std::vector<std::vector<int64_t>>`, or null.
+    pub(super) unsafe fn read_rows(elements: *const c_void) -> Result<Self> {
+        if elements.is_null() {
+            return Err(Failure::null("the vector of vectors"));
+        }
+        // SAFETY: as promised by the caller.
+        unsafe { vectors::rows(elements) }.map(Self::Rows)
+    }
+
     /// Copies elements of a type.
     ///
     /// # Safety
@@ -109,7 +123,7 @@ impl Values {
             Self::Fraction(values) => values.len(),
             Self::Char(values) => values.len(),
             Self::Descriptors(values) => values.len(),
-            Self::Handle(_) => 1,
+            Self::Handle(_) | Self::Rows(_) => 1,
         }
     }
 
@@ -158,6 +172,8 @@ impl Values {
                     store(&raw, room, elements);
                 }
                 Self::Handle(LibraryHandle { pointer, .. }) => store(&[*pointer], room, elements),
+                // the vector was the caller's, and may be no more
+                Self::Rows(_) => store(&[0_usize], room, elements),
                 Self::Descriptors(values) => {
                     let targets: Vec<*mut c_void> = copied(elements, room.min(values.len()))?;
                     for (target, value) in targets.into_iter().zip(values) {

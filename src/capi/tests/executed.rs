@@ -12,8 +12,13 @@ use crate::plan::cuda;
 use crate::plan::tests::{launches_of_any, on_driver_without_kernels, set_in_driver};
 
 /// Runs a test on that driver, where there is a compiler.
-fn executed(name: &str, test: impl FnOnce(Session)) {
-    on_driver_without_kernels(&format!("capi::tests::executed::{name}"), || {
+pub(super) fn executed(name: &str, test: impl FnOnce(Session)) {
+    executed_in("executed", name, test);
+}
+
+/// The same of a module of tests.
+pub(super) fn executed_in(module: &str, name: &str, test: impl FnOnce(Session)) {
+    on_driver_without_kernels(&format!("capi::tests::{module}::{name}"), || {
         if nvrtc_or_skip(|| Nvrtc::load_for(ComputeCapability::SM_90)).is_some() {
             test(Session::new());
         }
@@ -21,7 +26,7 @@ fn executed(name: &str, test: impl FnOnce(Session)) {
 }
 
 /// A library handle.
-struct Session(*mut c_void);
+pub(super) struct Session(pub(super) *mut c_void);
 
 impl Session {
     fn new() -> Self {
@@ -49,14 +54,14 @@ impl Session {
     }
 
     /// A finalized plan of the first config, changed before it is finalized.
-    fn plan(&self, graph: &Owned, change: impl FnOnce(&Owned)) -> Owned {
+    pub(super) fn plan(&self, graph: &Owned, change: impl FnOnce(&Owned)) -> Owned {
         let plan = Owned::new(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
         plan.refer(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &self.config(graph));
         change(&plan);
         plan.finalize()
     }
 
-    fn execute(&self, plan: &Owned, pack: &Owned) -> Status {
+    pub(super) fn execute(&self, plan: &Owned, pack: &Owned) -> Status {
         // SAFETY: the kernels do nothing.
         unsafe { cudnnBackendExecute(self.0, plan.0, pack.0) }
     }

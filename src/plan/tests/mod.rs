@@ -83,6 +83,16 @@ pub(crate) fn launches_of_any() -> i64 {
     }
 }
 
+/// Modules that are loaded on the fake driver.
+pub(crate) fn loaded_modules() -> i64 {
+    // SAFETY: the fake driver's initialisers do nothing, and the function has this type.
+    unsafe {
+        let driver = driver();
+        let count: libloading::Symbol<'_, unsafe extern "C" fn() -> i64> = driver.get(b"fake_modules").unwrap();
+        count()
+    }
+}
+
 #[expect(clippy::print_stderr, reason = "a skipped test says so")]
 fn in_child(version: Version, name: &str, variables: &[(&str, &str)], test: impl FnOnce()) {
     if std::env::var_os(CHILD).is_some() {

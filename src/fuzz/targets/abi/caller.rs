@@ -12,6 +12,7 @@ use cudarc::cudnn::sys::cudnnStatus_t as Status;
 use super::elements::{self, Elements, Pointer};
 use crate::capi::attribute::{Access, Attribute};
 use crate::capi::attributes;
+use crate::capi::descriptor::Vector;
 use crate::capi::{
     cudnnBackendCreateDescriptor, cudnnBackendDestroyDescriptor, cudnnBackendFinalize, cudnnBackendGetAttribute,
     cudnnBackendInitialize, cudnnBackendSetAttribute, cudnnGetErrorString, cudnnGetLastErrorString,
@@ -205,8 +206,15 @@ impl Caller {
         }
         let holds = given.is_none_or(|bytes| count <= (bytes.len() / size) as i64);
         expect("the caller gives as many elements as it says", holds, || format!("{count} of type {of_type}"))?;
-        let elements = given.map_or(ptr::null(), |bytes| bytes.as_ptr().cast());
-        // SAFETY: there are so many elements, or none.
+        let rows = given.filter(|_| attributes::of_name(name).is_some_and(Attribute::has_rows)).map(elements::rows);
+        let vectors: Vec<Vector> = rows.iter().flatten().map(|row| Vector::of(row)).collect();
+        let vector = Vector::of(&vectors);
+        let elements = match (&rows, given) {
+            (Some(_), _) => (&raw const vector).cast(),
+            (None, Some(bytes)) => bytes.as_ptr().cast(),
+            (None, None) => ptr::null(),
+        };
+        // SAFETY: there are so many elements, or none, and a vector where one is asked for.
         let status = unsafe { cudnnBackendSetAttribute(raw(pointer), name, of_type, count, elements) };
         if let Some(wanted) = self.refusal_of_set(pointer, name, of_type, count, given.is_none()) {
             return refuse(FUNCTION, status, wanted).map(|()| false);

@@ -2,6 +2,7 @@
 
 use cudarc::cudnn::sys::cudnnBackendAttributeType_t as Type;
 
+use crate::capi::attribute::MAX_DIMS;
 use crate::graph::Fraction;
 
 /// A pointer as a caller holds it: a number.
@@ -75,6 +76,12 @@ impl Elements {
 pub(super) fn pointers(bytes: &[u8], count: i64) -> Vec<Pointer> {
     let pointers = bytes.as_chunks().0.iter().map(|&pointer| Pointer::from_ne_bytes(pointer));
     pointers.take(usize::try_from(count).unwrap_or_default()).collect()
+}
+
+/// Vectors of integers, as many as fit a pack now and then.
+pub(super) fn rows(bytes: &[u8]) -> Vec<Vec<i64>> {
+    let row = |&byte: &u8| vec![i64::from(byte); usize::from(byte) % (MAX_DIMS + 1)];
+    bytes.iter().take(3).map(row).collect()
 }
 
 /// The only number in an array.
