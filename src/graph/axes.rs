@@ -211,20 +211,9 @@ impl AxisClasses {
         place
     }
 
-    /// Classes are numbered below this.
-    pub(crate) fn count(&self) -> usize {
-        self.parent.len()
-    }
-
     /// The class of an axis of a tensor.
     pub(crate) fn class(&mut self, id: TensorHandle, axis: usize) -> usize {
         self.root(self.first[id.index()] + axis)
-    }
-
-    /// The same where its extent may be another: where it does not belong to what the graph is.
-    pub(crate) fn free(&mut self, id: TensorHandle, axis: usize) -> Option<usize> {
-        let class = self.class(id, axis);
-        (!self.is_fixed[class]).then_some(class)
     }
 
     /// A tensor with other extents of classes: packed in the same order of axes where it was packed, else with the strides that it had.
@@ -237,6 +226,21 @@ impl AxisClasses {
         let dim: Vec<i64> =
             before.dim.iter().enumerate().map(|(axis, &own)| extent(self.class(id, axis)).unwrap_or(own)).collect();
         Tensor { stride: strides(before, &dim), dim, ..before.clone() }
+    }
+}
+
+/// For smaller twins, and sizes of a range.
+#[cfg(feature = "reference")]
+impl AxisClasses {
+    /// Classes are numbered below this.
+    pub(crate) fn count(&self) -> usize {
+        self.parent.len()
+    }
+
+    /// The class of an axis of a tensor, where its extent may be another: where it does not belong to what the graph is.
+    pub(crate) fn free(&mut self, id: TensorHandle, axis: usize) -> Option<usize> {
+        let class = self.class(id, axis);
+        (!self.is_fixed[class]).then_some(class)
     }
 
     /// Gives an extent to all axes of a class of some tensors.

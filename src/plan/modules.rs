@@ -10,7 +10,14 @@ use crate::error::Error;
 
 /// Modules of a device by the addresses of their cubins, which live as long as somebody has them.
 #[derive(Debug, Default)]
-pub(super) struct Modules(Mutex<HashMap<usize, (Weak<Cubin>, Weak<Module>)>>);
+pub(super) struct Modules(Mutex<HashMap<usize, Loaded>>);
+
+/// A module, and what it was loaded from.
+#[derive(Debug)]
+struct Loaded {
+    cubin: Weak<Cubin>,
+    module: Weak<Module>,
+}
 
 impl Modules {
     /// The module of a cubin: one that a plan has, or else loaded now.
@@ -25,17 +32,17 @@ impl Modules {
         // SAFETY: as promised by the caller.
         let module = Arc::new(unsafe { Module::load(context, cubin) }?);
         let mut modules = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        modules.retain(|_, (_, module)| module.strong_count() > 0);
-        modules.insert(address(cubin), (Arc::downgrade(cubin), Arc::downgrade(&module)));
+        modules.retain(|_, loaded| loaded.module.strong_count() > 0);
+        modules.insert(address(cubin), Loaded { cubin: Arc::downgrade(cubin), module: Arc::downgrade(&module) });
         Ok(module)
     }
 
     fn get(&self, cubin: &Arc<Cubin>) -> Option<Arc<Module>> {
         let modules = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (known, module) = modules.get(&address(cubin))?;
+        let loaded = modules.get(&address(cubin))?;
         // another cubin may have been there before
-        known.upgrade().filter(|known| Arc::ptr_eq(known, cubin))?;
-        module.upgrade()
+        loaded.cubin.upgrade().filter(|known| Arc::ptr_eq(known, cubin))?;
+        loaded.module.upgrade()
     }
 }
 

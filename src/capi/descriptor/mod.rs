@@ -137,11 +137,11 @@ impl Descriptor {
             let (least, most) = (attribute.count.start(), attribute.count.end().min(&MAX_ELEMENTS));
             Failure::bad(format!("{:?} has {least} to {most} elements; found: {count}", attribute.name))
         })?;
+        // SAFETY: as promised by the caller, of an attribute that has vectors.
+        let rows = || unsafe { Values::read_rows(elements) };
         // SAFETY: as promised by the caller.
-        let values = match attribute.has_rows() {
-            true => unsafe { Values::read_rows(elements) },
-            false => unsafe { Values::read(kind, count, elements) },
-        }?;
+        let values = || unsafe { Values::read(kind, count, elements) };
+        let values = if attribute.has_rows() { rows() } else { values() }?;
         Arc::make_mut(&mut state.values).insert(number, values);
         Ok(())
     }
