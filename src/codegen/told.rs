@@ -2,7 +2,8 @@
 //!
 //! While a function is spelled, such a number is a place that carries its form and its value ([`Number`]'s `Display`). At the end each form that
 //! the function has becomes a parameter, in the order in which forms come up, and its value an argument of the launch. So a text depends on
-//! which numbers are alike, not on what they are. Functions beside a kernel, which have its parameters from nobody, have values in their text.
+//! which numbers are alike, not on what they are. A function beside a kernel that has room for parameters has them from the kernel's calls of it; others
+//! have values in their text.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +17,16 @@ const RECIPROCAL: &str = "fw_told_reciprocal_";
 /// What stands where parameters of told numbers come.
 const LAST: &str = "fw_told_last";
 
+/// What stands where a kernel gives a function beside it the numbers that this is told.
+const GIVEN: &str = "fw_told_given";
+
 /// Hexadecimal digits of a form.
 const DIGITS: usize = 32;
+
+/// Arguments of a kernel's call of a function beside it, with room for what that is told.
+pub(super) fn given_room(arguments: &str) -> String {
+    format!("{arguments}{GIVEN}")
+}
 
 /// A parameter list with room for what is told.
 pub(super) fn with_room(parameters: &str) -> String {
@@ -83,10 +92,27 @@ fn defect(why: &str) -> Error {
 struct Parameters<'a> {
     names: BTreeMap<(bool, &'a str), (String, i64)>,
     spelled: Vec<String>,
+    /// The numbers as places, for whoever calls the function.
+    places: Vec<String>,
     arguments: Vec<Parameter>,
 }
 
 impl<'a> Parameters<'a> {
+    /// A text with names of parameters in its places, and these in the room for them.
+    fn fill(&mut self, text: &'a str) -> Result<String, Error> {
+        let (mut filled, mut rest) = (String::new(), text);
+        while let Some((before, place)) = Place::first_of_told(rest)? {
+            filled += before;
+            filled += &typed(&self.name(&place)?, place.suffix);
+            rest = place.rest;
+        }
+        filled += rest;
+        let list = self.spelled.join(", ");
+        let is_first = filled.contains(&format!("({LAST}"));
+        let separator = if list.is_empty() || is_first { "" } else { ", " };
+        Ok(filled.replacen(LAST, &format!("{separator}{list}"), 1))
+    }
+
     /// The name of the parameter of a place.
     fn name(&mut self, place: &Place<'a>) -> Result<String, Error> {
         let key = (place.is_reciprocal, place.form);
@@ -100,6 +126,12 @@ impl<'a> Parameters<'a> {
         let name = format!("{kind}{number}");
         let is_wide = place.is_reciprocal || i32::try_from(place.value).is_err();
         self.spelled.push(format!("const {} {name}", if is_wide { "long long" } else { "int" }));
+        self.places.push(format!(
+            "{}{}_{}",
+            if place.is_reciprocal { RECIPROCAL } else { Number::PLACE },
+            place.form,
+            place.value
+        ));
         self.arguments.push(match place.is_reciprocal {
             true => Parameter::Long(packed_reciprocal(place.value)),
             false if is_wide => Parameter::Long(place.value),
@@ -115,23 +147,26 @@ impl<'a> Parameters<'a> {
 /// # Errors
 /// [`Error::Generated`] where places contradict each other: a defect of ours.
 pub(super) fn told(text: &str, used: &mut Used) -> Result<(String, Vec<Parameter>), Error> {
-    let kernel = text.find("__global__").unwrap_or(0);
+    let (beside, kernel) = text.split_at(text.find("__global__").unwrap_or(0));
+    let (beside, given) = told_beside(beside)?;
+    let kernel = kernel.replace(GIVEN, &given);
     let mut parameters = Parameters::default();
-    let mut filled = values_of(&text[..kernel])?;
-    let mut rest = &text[kernel..];
-    while let Some((before, place)) = Place::first_of_told(rest)? {
-        filled += before;
-        filled += &typed(&parameters.name(&place)?, place.suffix);
-        rest = place.rest;
-    }
-    filled += rest;
+    let filled = beside + &parameters.fill(&kernel)?;
     if !parameters.arguments.is_empty() {
         used.add("fw_remainder");
     }
-    let list = parameters.spelled.join(", ");
-    let is_first = filled.contains(&format!("({LAST}"));
-    let separator = if list.is_empty() || is_first { "" } else { ", " };
-    Ok((filled.replacen(LAST, &format!("{separator}{list}"), 1), parameters.arguments))
+    Ok((filled, parameters.arguments))
+}
+
+/// Functions beside a kernel, and what the kernel gives the one that has room for parameters.
+fn told_beside(text: &str) -> Result<(String, String), Error> {
+    let Some(room) = text.find(LAST) else { return Ok((values_of(text)?, String::new())) };
+    // from the function's head on
+    let start = text[..room].rfind("__device__").unwrap_or(0);
+    let mut parameters = Parameters::default();
+    let filled = parameters.fill(&text[start..])?;
+    let given: String = parameters.places.iter().map(|place| format!(", {place}")).collect();
+    Ok((values_of(&text[..start])? + &filled, given))
 }
 
 impl<'a> Place<'a> {
@@ -206,6 +241,23 @@ mod tests {
         assert_eq!(arguments, [Parameter::Long(1 << 40)]);
         let nothing = told(&format!("__global__ f({})", with_room("int x")), &mut Used::default()).unwrap();
         assert_eq!(nothing, ("__global__ f(int x)".to_owned(), Vec::new()));
+    }
+
+    #[test]
+    fn a_function_with_room_is_given_what_it_is_told() {
+        let text = |m: i64| {
+            let [m, n] = [extent(0, m), extent(1, 5)];
+            let beside = format!("__device__ int g({}) {{ return {} + {m}u; }}", with_room("int x"), quotient("x", n));
+            format!("{beside} __global__ f({}) {{ {m}; g({}); }}", with_room(""), given_room("y"))
+        };
+        let (filled, arguments) = told(&text(7), &mut Used::default()).unwrap();
+        let expected = "__device__ int g(int x, const int told0, const long long reciprocal1, const int told2) \
+                        { return fw_quotient(x, told0, reciprocal1) + unsigned(told2); } \
+                        __global__ f(const int told0, const int told1, const long long reciprocal2) \
+                        { told0; g(y, told1, reciprocal2, told0); }";
+        assert_eq!(filled, expected);
+        assert_eq!(arguments[..2], [7, 5].map(Parameter::Int));
+        assert_eq!(told(&text(9), &mut Used::default()).unwrap().0, filled);
     }
 
     #[test]

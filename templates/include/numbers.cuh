@@ -8,7 +8,8 @@ FW_INLINE unsigned fw_quotient(unsigned x, int, long long reciprocal) {
   return (part + ((x - part) >> 1)) >> unsigned(reciprocal >> 32);
 }
 FW_INLINE unsigned fw_quotient(int x, int divisor, long long reciprocal) { return fw_quotient(unsigned(x), divisor, reciprocal); }
-FW_INLINE unsigned long long fw_quotient(unsigned long long x, long long divisor, long long) { return x / (unsigned long long)divisor; }
+template <typename Divisor>
+FW_INLINE unsigned long long fw_quotient(unsigned long long x, Divisor divisor, long long) { return x / (unsigned long long)divisor; }
 
 //@ fw_remainder: fw_quotient
 template <typename Index, typename Divisor>

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use fusewright::build::Build;
 use fusewright::device::Device;
 use fusewright::graph::DataType::{BFloat16, Float, Half};
-use fusewright::graph::{DataType, Graph, PointwiseMode, ReductionMode, Tensor, TensorHandle};
+use fusewright::graph::{
+    Convolution, ConvolutionDirection, DataType, Graph, PointwiseMode, ReductionMode, Tensor, TensorHandle,
+};
 use libtest_mimic::{Failed, Trial};
 
 use crate::cases;
@@ -35,12 +37,15 @@ struct Layer {
     texts: usize,
 }
 
-const LAYERS: [Layer; 6] = [
+const LAYERS: [Layer; 9] = [
     Layer { name: "pointwise", graph: pointwise, rows: &[2, 3, 17, 40, 41, 200], texts: 1 },
     Layer { name: "matmul", graph: |m| matmul(m, [96, 72], Half), rows: &[2, 65, 100, 128, 129, 300], texts: 3 },
     Layer { name: "tf32", graph: |m| matmul(m, [40, 36], Float), rows: &[33, 65, 128, 200], texts: 3 },
     Layer { name: "bias_gelu", graph: bias_gelu, rows: &[30, 64, 100, 257, 300, 400], texts: 4 },
     Layer { name: "batches", graph: batches, rows: &[2, 3, 5, 9], texts: 2 },
+    Layer { name: "images", graph: |images| convolution(images, 9), rows: &[1, 2, 3, 5, 8], texts: 3 },
+    Layer { name: "pixels", graph: |pixels| convolution(2, pixels), rows: &[5, 8, 12, 13, 20], texts: 3 },
+    Layer { name: "image_gradients", graph: image_gradient, rows: &[1, 2, 3, 5, 8], texts: 3 },
     Layer { name: "row_sums", graph: row_sums, rows: &[3, 17, 64, 100], texts: 2 },
 ];
 
@@ -92,6 +97,32 @@ fn bias_gelu(m: i64) -> Graph {
     let sum = graph.pointwise("sum", PointwiseMode::Add, &[c, bias]);
     let y = graph.pointwise("gelu", PointwiseMode::GeluFwd, &[sum]);
     graph.set_output(y);
+    graph
+}
+
+/// 3×3 of so many images of so many rows, with a bias and RELU.
+fn convolution(images: i64, pixels: i64) -> Graph {
+    let mut graph = of(Half);
+    let x = graph.tensor(Tensor::new("x").channels_last([images, 64, pixels, 10]));
+    let w = graph.tensor(Tensor::new("w").channels_last([48, 64, 3, 3]));
+    let bias = graph.tensor(Tensor::new("bias").channels_last([1, 48, 1, 1]));
+    let y = graph.convolution("conv", Convolution::new(ConvolutionDirection::Forward, 2).padding([1, 1]), [x, w]);
+    let sum = graph.pointwise("sum", PointwiseMode::Add, &[y, bias]);
+    let z = graph.pointwise("relu", PointwiseMode::ReluFwd, &[sum]);
+    graph.set_output(z);
+    graph
+}
+
+/// The data gradient of 3×3 of so many images, of stride 2.
+fn image_gradient(images: i64) -> Graph {
+    let mut graph = of(Half);
+    let y = graph.tensor(Tensor::new("y").channels_last([images, 48, 5, 6]));
+    let w = graph.tensor(Tensor::new("w").channels_last([48, 64, 3, 3]));
+    let convolution =
+        Convolution { stride: vec![2, 2], ..Convolution::new(ConvolutionDirection::BackwardData, 2).padding([1, 1]) };
+    let x = graph.convolution("conv", convolution, [y, w]);
+    *graph.tensor_mut(x) = Tensor::new("dx").channels_last([images, 64, 10, 12]);
+    graph.set_output(x);
     graph
 }
 

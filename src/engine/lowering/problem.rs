@@ -60,7 +60,7 @@ impl Problem {
         let c = graph.tensor(product.result);
         let problem = match &graph.operation(product.operation).attributes {
             Attributes::Convolution(convolution) => {
-                ConvolutionProblem::new(convolution, [a, b, c], product.groups).problem()
+                ConvolutionProblem::new(graph, convolution, [a, b, c], product.groups).problem()
             }
             _ => matmul(a, c, graph.is_dynamic()),
         };
@@ -86,7 +86,8 @@ impl Problem {
     pub(in crate::engine) fn phases_in_columns(graph: &FinalizedGraph, product: &Product) -> Option<Self> {
         let Attributes::Convolution(convolution) = &graph.operation(product.operation).attributes else { return None };
         let [a, b] = product.tensors().map(|id| graph.tensor(id));
-        let parts = ConvolutionProblem::new(convolution, [a, b, graph.tensor(product.result)], product.groups);
+        let tensors = [a, b, graph.tensor(product.result)];
+        let parts = ConvolutionProblem::new(graph, convolution, tensors, product.groups);
         let problem = parts.is_in_phases().then(|| parts.columns_of_phases()).flatten()?;
         let [_, rows, columns, _] = problem.space.extents();
         let pays = columns <= MOST_COLUMNS_OF_PHASES && rows >= FEWEST_ROWS_OF_PHASES;
@@ -336,12 +337,14 @@ struct ConvolutionProblem<'a> {
     groups: i64,
     /// Whether groups have an axis of their own.
     explicit: bool,
+    /// Whether launches tell how many images and pixels there are.
+    is_dynamic: bool,
 }
 
 impl<'a> ConvolutionProblem<'a> {
-    fn new(convolution: &'a Convolution, tensors: [&'a FinalTensor; 3], groups: i64) -> Self {
+    fn new(graph: &FinalizedGraph, convolution: &'a Convolution, tensors: [&'a FinalTensor; 3], groups: i64) -> Self {
         let explicit = tensors[0].dim.len() > convolution.stride.len() + 2;
-        Self { convolution, tensors, groups, explicit }
+        Self { convolution, tensors, groups, explicit, is_dynamic: graph.is_dynamic() }
     }
 
     /// X, W and Y, or their gradients.
@@ -382,6 +385,22 @@ impl<'a> ConvolutionProblem<'a> {
             .collect()
     }
 
+    fn images(&self, image: &FinalTensor) -> Digit {
+        Digit::new(Quantity::Image, self.extent(image, 0))
+    }
+
+    /// Pixels of a tensor, which launches tell as far as rows of C count them.
+    fn pixels(&self, quantity: fn(u8) -> Quantity, tensor: &FinalTensor) -> Vec<Digit> {
+        let axes = self.along_axes(quantity).into_iter().enumerate();
+        axes.map(|(axis, counted)| Digit::new(counted, self.extent(tensor, self.first() + axis))).collect()
+    }
+
+    /// An extent of C, or of what is summed for it.
+    fn extent(&self, tensor: &FinalTensor, axis: usize) -> Number {
+        let is_told = self.is_dynamic && self.convolution.direction != ConvolutionDirection::BackwardFilter;
+        if is_told { Number::told(tensor.dim[axis], Told::Extent(axis)) } else { tensor.dim[axis].into() }
+    }
+
     /// Channels of one group.
     fn channels(&self) -> [Digit; 2] {
         let [_, filter, _] = self.image_filter_output();
@@ -393,8 +412,9 @@ impl<'a> ConvolutionProblem<'a> {
     fn problem(&self) -> Problem {
         let [image, filter, output] = self.image_filter_output();
         let [ko, ci] = self.channels();
-        let images = Digit::new(Quantity::Image, image.dim[0]);
-        let pixels = |quantity, tensor| -> Vec<Digit> { [vec![images], self.digits(quantity, tensor)].concat() };
+        let pixels = |quantity, tensor: &FinalTensor| -> Vec<Digit> {
+            [vec![self.images(image)], self.pixels(quantity, tensor)].concat()
+        };
         let taps = self.digits(Quantity::Tap, filter);
         let with_taps = |channel, lying: &FinalTensor| innermost_last(channel, &taps, self.is_channels_last(lying));
         let group = Digit::new(Quantity::Group, self.groups);
@@ -443,7 +463,7 @@ impl<'a> ConvolutionProblem<'a> {
     fn phases(&self, mut b: Vec<Digit>, [ko, ci]: [Digit; 2]) -> Problem {
         let [image, filter, output] = self.image_filter_output();
         let axes: Vec<PhasedAxis> = (0..self.spatial()).map(|axis| self.phased(axis)).collect();
-        let images = Digit::new(Quantity::Image, image.dim[0]);
+        let images = self.images(image);
         let taps: Vec<Digit> = axes.iter().map(|axis| axis.tap).collect();
         b.extend(axes.iter().filter_map(|axis| axis.phase));
         let source = self.image(

@@ -12,6 +12,7 @@ use crate::codegen::product::unit::{Steps, TILE_ORIGIN};
 use crate::codegen::sections::Used;
 use crate::codegen::sweep::SweepSpeller;
 use crate::codegen::template::{self, template};
+use crate::codegen::told;
 use crate::error::Error;
 use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{
@@ -128,7 +129,11 @@ impl<'a> Mending<'a> {
         let record = InsideText {
             function: FUNCTION,
             factors: [0, 1].map(factor).into(),
-            parameters: self.parameters(used),
+            parameters: if self.graph.is_dynamic() {
+                told::with_room(&self.parameters(used))
+            } else {
+                self.parameters(used)
+            },
             index: index_type(kernel.wide_index),
             count,
             row: spell(&row),
@@ -227,7 +232,9 @@ impl<'a> Mending<'a> {
         let others = [self.matrix(), self.split()].concat().into_iter().map(|(_, name)| name.to_owned());
         let tensors = self.tensors().into_iter().map(|id| self.argument(id));
         let arguments: Vec<String> = others.chain(tensors).collect();
-        format!("{FUNCTION}({sums}, {row}, {column}, {m0}, {n0}, {});", arguments.join(", "))
+        let arguments = arguments.join(", ");
+        let arguments = if self.graph.is_dynamic() { told::given_room(&arguments) } else { arguments };
+        format!("{FUNCTION}({sums}, {row}, {column}, {m0}, {n0}, {arguments});")
     }
 
     fn held(&self) -> Held {
