@@ -156,7 +156,7 @@ pub struct Coordinate {
     /// The divisor; a dividend that it does not divide lies between the elements, where the value is zero.
     pub divisor: i64,
     /// Extent outside of which lies zero padding; `None` where the coordinate is inside by construction.
-    pub bound: Option<i64>,
+    pub bound: Option<Number>,
 }
 
 impl Coordinate {

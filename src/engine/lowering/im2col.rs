@@ -369,6 +369,6 @@ fn constant(quantity: Quantity) -> Coordinate {
 
 /// Whether a coordinate is a digit, all of whose values lie inside.
 fn is_plain(coordinate: &Coordinate, digit: &Digit) -> bool {
-    let is_inside = coordinate.bound.is_none_or(|bound| digit.extent <= bound);
+    let is_inside = coordinate.bound.is_none_or(|bound| digit.extent <= bound.value());
     coordinate.terms == [(digit.quantity, 1)] && coordinate.constant == 0 && coordinate.divisor == 1 && is_inside
 }

@@ -8,8 +8,8 @@ use super::tensor_map::{Arrival, boxed, raw, step_k};
 use crate::fusion::{CoreOperand, Fusion, Product};
 use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{
-    Access, Axis, ChannelTail, Coordinate, Digit, Fetch, GemmTile, IterationSpace, MmaType, Operand, Quantity,
-    StageProgram, Step, Sweep, Value, step,
+    Access, Axis, ChannelTail, Coordinate, Digit, Fetch, GemmTile, IterationSpace, MmaType, Number, Operand, Quantity,
+    StageProgram, Step, Sweep, Told, Value, step,
 };
 
 /// Bytes of one access.
@@ -410,11 +410,20 @@ impl Planner<'_> {
             extent: dim[axis].into(),
             reduced: false,
             graph_axes: vec![axis],
-            strides: tensors.iter().map(|&id| (id, step(self.graph.tensor(id), axis).into())).collect(),
+            strides: tensors.iter().map(|&id| (id, self.stride(id, axis))).collect(),
             accumulators: 0.into(),
         };
         let space = IterationSpace { axes: axes.iter().map(axis).collect() };
         (space, axes.into_iter().map(|axis| self.coordinates()[axis].clone()).collect())
+    }
+
+    /// Elements from one coordinate of an axis to the next, which launches tell where they tell extents of C.
+    fn stride(&self, id: TensorId, axis: usize) -> Number {
+        let value = step(self.graph.tensor(id), axis);
+        match self.problem.space.m.iter().any(|digit| digit.extent.is_told()) {
+            true => Number::told(value, Told::Stride(id.index(), axis)),
+            false => value.into(),
+        }
     }
 
     /// The axis along which the first of the largest tensors is contiguous.

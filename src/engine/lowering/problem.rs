@@ -101,7 +101,7 @@ impl Problem {
 
     /// The points of C's axis along which a digit alone steps, where it steps beyond them.
     pub(super) fn bound_of(&self, quantity: Quantity) -> Option<i64> {
-        self.result.iter().find(|coordinate| coordinate.terms == [(quantity, 1)])?.bound
+        self.result.iter().find(|coordinate| coordinate.terms == [(quantity, 1)])?.bound.map(Number::value)
     }
 
     /// The same with the channels that k ends with in blocks of a step of the mainloop, so that all of a step share their tap.
@@ -401,6 +401,13 @@ impl<'a> ConvolutionProblem<'a> {
         if is_told { Number::told(tensor.dim[axis], Told::Extent(axis)) } else { tensor.dim[axis].into() }
     }
 
+    /// The extent of a spatial axis of an operand.
+    fn bound(&self, operand: &FinalTensor, axis: usize) -> Number {
+        let is_told = self.is_dynamic && self.convolution.direction != ConvolutionDirection::BackwardFilter;
+        let extent = operand.dim[self.first() + axis];
+        if is_told { Number::told(extent, Told::Bound(axis)) } else { extent.into() }
+    }
+
     /// Channels of one group.
     fn channels(&self) -> [Digit; 2] {
         let [_, filter, _] = self.image_filter_output();
@@ -535,7 +542,7 @@ impl<'a> ConvolutionProblem<'a> {
             tap: Digit::new(along(Quantity::Tap), taps),
             source: Coordinate {
                 constant: last,
-                bound: Some(output.dim[at]),
+                bound: Some(self.bound(output, axis)),
                 ..Coordinate::affine(along(Quantity::OutputPixel), source)
             },
             weight: self.weight(axis, weight, lowest, is_inside),
@@ -547,7 +554,7 @@ impl<'a> ConvolutionProblem<'a> {
         let extent = self.image_filter_output()[1].dim[self.first() + axis];
         let (sign, constant) = if self.is_rotated() { (-1, extent - 1 - lowest) } else { (1, lowest) };
         let terms: Vec<_> = terms.into_iter().map(|(digit, scale)| (digit, sign * scale)).collect();
-        let bound = (!is_inside).then_some(extent);
+        let bound = (!is_inside).then_some(extent.into());
         Coordinate { constant, bound, ..Coordinate::affine(self.along(Quantity::RotatedTap, axis), terms) }
     }
 
@@ -615,12 +622,12 @@ impl<'a> ConvolutionProblem<'a> {
             tap: Digit::new(along(Quantity::Tap), taps),
             source: Coordinate {
                 constant: if stride == 1 { pre } else { whole },
-                bound: Some(output.dim[at]),
+                bound: Some(self.bound(output, axis)),
                 ..Coordinate::affine(along(Quantity::OutputPixel), source)
             },
             weight: self.weight(axis, weight, 0, !are_apart && taps * stride <= all),
             pixel: Coordinate {
-                bound: ((blocks - 1) * stride + phases > extent).then_some(extent),
+                bound: ((blocks - 1) * stride + phases > extent).then_some(extent.into()),
                 ..Coordinate::affine(along(Quantity::InputPixel), pixel)
             },
             derived,
@@ -702,7 +709,7 @@ impl<'a> ConvolutionProblem<'a> {
             if backward && self.is_rotated() { (-dilation, last_tap * dilation - pre) } else { (dilation, -pre) };
         let terms = [(self.along(Quantity::OutputPixel, axis), stride), (self.along(Quantity::Tap, axis), scale)];
         let furthest = (output.dim[at] - 1) * stride + last_tap * dilation - pre;
-        let bound = (pre > 0 || furthest >= image.dim[at]).then_some(image.dim[at]);
+        let bound = (pre > 0 || furthest >= image.dim[at]).then(|| self.bound(image, axis));
         Coordinate { constant, bound, ..Coordinate::affine(self.along(Quantity::InputPixel, axis), terms) }
     }
 
@@ -711,7 +718,7 @@ impl<'a> ConvolutionProblem<'a> {
         let [_, _, output] = self.image_filter_output();
         let [stride, dilation, pre] = self.parameters(axis);
         let terms = [(self.along(Quantity::InputPixel, axis), 1), (self.along(Quantity::Tap, axis), -dilation)];
-        let bound = Some(output.dim[self.first() + axis]);
+        let bound = Some(self.bound(output, axis));
         Coordinate {
             constant: pre,
             divisor: stride,
@@ -815,7 +822,7 @@ mod tests {
         let rows = &forward.operands[0][2];
         assert_eq!(
             (rows.terms.as_slice(), rows.constant, rows.bound),
-            (&[(Quantity::OutputPixel(1), 2), (Quantity::Tap(1), 1)][..], -1, Some(9))
+            (&[(Quantity::OutputPixel(1), 2), (Quantity::Tap(1), 1)][..], -1, Some(9.into()))
         );
     }
 
@@ -860,7 +867,7 @@ mod tests {
         };
         let odd = of(&[7, 8], &[4, 4]);
         assert_eq!(odd.space.extents(), [4, 2 * 4 * 4, 8, 2 * 2 * 16]);
-        assert_eq!((odd.result[2].bound, odd.result[3].bound), (Some(7), None));
+        assert_eq!((odd.result[2].bound, odd.result[3].bound), (Some(7.into()), None));
         assert_eq!(odd.result[2].terms, [(Quantity::PixelBlock(1), 2), (Quantity::Phase(1), 1)]);
         assert!(odd.reaches_beyond() && !of(&[8, 8], &[4, 4]).reaches_beyond());
         // a single row has one phase, in one block
@@ -876,10 +883,10 @@ mod tests {
         assert!(problem.is_in_phases() && problem.space.derived.is_empty() && problem.space.counted.is_empty());
         let (source, weight) = (&problem.operands[0][2], &problem.operands[1][2]);
         assert_eq!(source.terms, [(Quantity::PixelBlock(1), 1), (Quantity::Tap(1), -1)]);
-        assert_eq!((source.constant, source.bound), (1, Some(64)));
+        assert_eq!((source.constant, source.bound), (1, Some(64.into())));
         assert_eq!(weight.terms, [(Quantity::Phase(1), 1), (Quantity::Tap(1), 2)]);
-        assert_eq!((weight.constant, weight.bound), (-1, Some(3)));
-        assert_eq!((problem.result[2].bound, problem.result[3].bound), (Some(127), None));
+        assert_eq!((weight.constant, weight.bound), (-1, Some(3.into())));
+        assert_eq!((problem.result[2].bound, problem.result[3].bound), (Some(127.into()), None));
         for (images, channels) in [(1, 8), (2, 56)] {
             let (graph, product) = strided_gradient(images, channels, &[127, 90], &[64, 45]);
             assert!(Problem::phases_in_columns(&graph, &product).is_none(), "{images} images, {channels} channels");
@@ -894,7 +901,7 @@ mod tests {
             (rows.terms.as_slice(), rows.constant),
             (&[(Quantity::InputPixel(1), 1), (Quantity::Tap(1), -3)][..], 3)
         );
-        assert_eq!((rows.divisor, rows.bound), (2, Some(5)));
+        assert_eq!((rows.divisor, rows.bound), (2, Some(5.into())));
     }
 
     #[test]
@@ -907,7 +914,7 @@ mod tests {
             (&[(Quantity::PixelBlock(1), 1), (Quantity::Tap(1), -1)][..], 1)
         );
         assert_eq!(weight.terms, [(Quantity::FirstTap(1), 1), (Quantity::Tap(1), 1)]);
-        assert_eq!((weight.constant, weight.bound, source.bound), (0, Some(3), Some(5)));
+        assert_eq!((weight.constant, weight.bound, source.bound), (0, Some(3.into()), Some(5.into())));
         let [counted] = &backward.space.counted[..] else { panic!("rows are counted") };
         assert_eq!((counted.digit, counted.least), (Quantity::Tap(1), 0));
         // three steps of the phase with taps, one of the other

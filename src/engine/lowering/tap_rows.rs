@@ -3,7 +3,7 @@
 //! once for all of them.
 
 use super::problem::{ChannelSteps, MAX_SPATIAL, Problem};
-use crate::kernel::{Coordinate, Digit, Quantity, TapRow};
+use crate::kernel::{Coordinate, Digit, Number, Quantity, TapRow};
 
 /// Pixels from the first tap to the last at most: a box of the tensor memory accelerator walks 1,024 (`cuTensorMapEncodeIm2col`), those of a
 /// tile's rows among them.
@@ -28,7 +28,7 @@ impl Problem {
         filter[filter_axis] = without_taps(&filter[filter_axis], 0);
         let is_own = |coordinate: &&mut Coordinate| coordinate.terms == [(pixels.quantity, 1)];
         let result = problem.result.iter_mut().find(is_own)?;
-        result.bound = (positions > pixels.extent.value()).then_some(pixels.extent.value());
+        result.bound = (positions > pixels.extent.value()).then_some(pixels.extent);
         Some(problem)
     }
 
@@ -39,7 +39,7 @@ impl Problem {
         problem.space.k.push(row.taps);
         // beyond C's pixels there need be none of the image
         let beyond = row.first_position + row.pixels.extent.value() + row.reach();
-        problem.operands[0][row.image_axis].bound.get_or_insert(beyond);
+        problem.operands[0][row.image_axis].bound.get_or_insert(beyond.into());
         Some(problem)
     }
 
@@ -117,7 +117,7 @@ impl Row {
         let (pixels, reach) = (self.pixels.extent.value(), self.reach());
         let padding = (-self.first_position).max(0);
         // without a bound every pixel that is read is inside
-        let extent = image.bound.unwrap_or(pixels + reach);
+        let extent = image.bound.map_or(pixels + reach, Number::value);
         let all = (padding + extent).min(pixels + reach);
         all.max(pixels + reach - padding).max(pixels)
     }
@@ -173,7 +173,9 @@ mod tests {
                 let before = problem(direction, [pixels, taps, padding, dilation]);
                 let Some(row) = Row::of(&before) else { panic!("a row of taps") };
                 let positions = row.positions(&before);
-                let read = before.operands[0][row.image_axis].bound.unwrap_or(row.pixels.extent.value() + row.reach());
+                let read = before.operands[0][row.image_axis]
+                    .bound
+                    .map_or(row.pixels.extent.value() + row.reach(), Number::value);
                 let exists = |pixel: i64| (0..read).contains(&pixel).then_some(pixel);
                 for pixel in 0..row.pixels.extent.value() {
                     for tap in 0..taps {

@@ -124,7 +124,7 @@ fn point_definitions(kernel: &GemmKernel) -> Vec<Definition> {
 
 /// Conditions under which a point of the space is one of C, where blocks of pixels reach beyond the image.
 fn pixel_bounds(kernel: &GemmKernel) -> Vec<Bound> {
-    let bound = |of: &Coordinate| Some(Bound { variable: Variable::Of(of.quantity), extent: of.bound?.into() });
+    let bound = |of: &Coordinate| Some(Bound { variable: Variable::Of(of.quantity), extent: of.bound? });
     kernel.bounded.iter().filter_map(bound).collect()
 }
 

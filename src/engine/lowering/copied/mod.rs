@@ -435,7 +435,10 @@ mod tests {
         let x = &copied.copies[1];
         let kernel = unfold_kernel(graph, x);
         let rows = &kernel.axes[2].coordinate;
-        assert_eq!((kernel.depth(), kernel.pitch, rows.constant, rows.bound), (2 * of_x, 2 * of_x, -1, Some(10)));
+        assert_eq!(
+            (kernel.depth(), kernel.pitch, rows.constant, rows.bound),
+            (2 * of_x, 2 * of_x, -1, Some(10.into()))
+        );
         assert_eq!(copied.problem(MmaType::Tf32).space.extents(), [1, 40, 9 * 32, 2 * of_dy]);
     }
 

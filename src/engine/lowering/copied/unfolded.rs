@@ -123,7 +123,7 @@ impl<'a> ImagesOfRows<'a> {
         let first = coordinates[2].constant;
         coordinates[2] = Coordinate {
             constant: first,
-            bound: Some(self.image_rows),
+            bound: Some(self.image_rows.into()),
             ..Coordinate::affine(Quantity::InputPixel(1), [(ROW, 1)])
         };
         let rows = self.digits(&[TAPS[1], GROUP, Quantity::InputChannel]);
@@ -140,7 +140,7 @@ impl<'a> ImagesOfRows<'a> {
         let mut operands = problem.operands.clone();
         for (coordinate, (digit, seen)) in operands[0][2..].iter_mut().zip([(ROW, 1), (PIXEL, 2)]) {
             let within = Coordinate::affine(Quantity::InputPixel(seen), [(digit, 1)]);
-            *coordinate = Coordinate { bound: Some(self.extent(digit)), ..within };
+            *coordinate = Coordinate { bound: Some(self.extent(digit).into()), ..within };
         }
         let [image, pixels] = self.digits_of_k(operand);
         problem.of_operands(operands, vec![image, Digit { quantity: PIXEL_OF_IMAGE, ..pixels }])
