@@ -31,6 +31,8 @@ pub enum Told {
     Extent(usize),
     /// The extent of an index of a matrix product, by its place among b, m, n and k.
     Index(usize),
+    /// The extent of an axis of what a filter gradient sums over.
+    Summed(usize),
     /// The extent of an axis of an operand's pixels, outside of which its elements are zeros.
     Bound(usize),
     /// Elements from one coordinate of an axis of a tensor to the next: the tensor's place in its graph, and the axis.

@@ -40,6 +40,7 @@
 mod binary;
 mod identity;
 mod kernel_cache;
+mod quick;
 mod shapes;
 mod stats;
 #[cfg(test)]
@@ -47,13 +48,14 @@ mod tests;
 mod text;
 mod warm;
 
-use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub use binary::{Binary, Plan};
 use binary::{Reading, require_offered};
 pub use kernel_cache::KernelCache;
+pub use quick::QuickPlan;
 pub use shapes::{TensorShape, with_shapes};
 pub use stats::Stats;
 pub use warm::{WarmStep, Warmed};
@@ -366,6 +368,18 @@ impl PendingPlan {
                 Ok(outcome) => Some(outcome),
                 Err(TryRecvError::Empty) => None,
                 Err(TryRecvError::Disconnected) => Some(Err(panicked())),
+            };
+        }
+        self.outcome.is_some()
+    }
+
+    /// The same where the build ends within some time.
+    fn is_ready_within(&mut self, time: Duration) -> bool {
+        if self.outcome.is_none() {
+            self.outcome = match self.receiver.recv_timeout(time) {
+                Ok(outcome) => Some(outcome),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => Some(Err(panicked())),
             };
         }
         self.outcome.is_some()

@@ -12,6 +12,7 @@ use crate::compile::sealed;
 use crate::compile::testing::nvrtc_or_skip;
 use crate::compile::{Bundle, Nvrtc, Origin};
 use crate::device::ComputeCapability;
+use crate::engine::Knob;
 use crate::frontend::{read_graph, write_v2};
 use crate::graph::{DataType, Graph, PointwiseMode, Scalar, Tensor};
 use crate::plan::tests::{launches_of_any, loaded_modules, on_driver_without_kernels};
@@ -330,6 +331,38 @@ fn plans_in_other_shapes_share_a_module() {
         session.clear();
         drop(plan);
         assert_eq!(loaded_modules(), 0, "the last plan's end is the module's");
+    });
+}
+
+/// The first execution has small tiles, later ones the best; where that is in memory, all have it.
+#[test]
+fn a_quick_plan_is_taken_over_by_the_best() {
+    on_driver_without_kernels("session::tests::a_quick_plan_is_taken_over_by_the_best", || {
+        if !has_nvrtc() {
+            return;
+        }
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let a = graph.tensor(Tensor::new("a").row_major([1, 4096, 4096]).uid(1));
+        let b = graph.tensor(Tensor::new("b").row_major([1, 4096, 4096]).uid(2));
+        let c = graph.matmul("matmul", a, b);
+        graph.tensor_mut(c).uid = Some(3);
+        graph.set_output(c);
+        let graph = Arc::new(graph.finalize().unwrap());
+        let session = Arc::new(Session::open(0, options(Cache::memory_only())).unwrap());
+        let best = session.config(&session.check(&graph).unwrap()).unwrap();
+        let plan = session.plan_quick(&graph).unwrap();
+        let quick = Arc::clone(plan.current());
+        let tile = |config: &EngineConfig| config.knob(Knob::TileM, 0) * config.knob(Knob::TileN, 0);
+        // the best may have been there sooner than this thread looked
+        assert!(*quick.binary().config() == best || 2 * tile(quick.binary().config()) <= tile(&best));
+        while !plan.is_settled() {
+            std::thread::yield_now();
+        }
+        assert_eq!(*plan.current().binary().config(), best);
+        assert!(plan.workspace_bytes() >= quick.workspace_bytes().max(plan.current().workspace_bytes()));
+        let again = session.plan_quick(&graph).unwrap();
+        assert!(again.is_settled() && Arc::ptr_eq(again.current(), plan.current()), "it is in memory");
+        assert_eq!(session.stats().compiled, 2, "{:?}", session.stats());
     });
 }
 

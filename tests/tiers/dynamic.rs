@@ -37,7 +37,7 @@ struct Layer {
     texts: usize,
 }
 
-const LAYERS: [Layer; 9] = [
+const LAYERS: [Layer; 10] = [
     Layer { name: "pointwise", graph: pointwise, rows: &[2, 3, 17, 40, 41, 200], texts: 1 },
     Layer { name: "matmul", graph: |m| matmul(m, [96, 72], Half), rows: &[2, 65, 100, 128, 129, 300], texts: 3 },
     Layer { name: "tf32", graph: |m| matmul(m, [40, 36], Float), rows: &[33, 65, 128, 200], texts: 3 },
@@ -46,6 +46,7 @@ const LAYERS: [Layer; 9] = [
     Layer { name: "images", graph: |images| convolution(images, 9), rows: &[1, 2, 3, 5, 8], texts: 3 },
     Layer { name: "pixels", graph: |pixels| convolution(2, pixels), rows: &[5, 8, 12, 13, 20], texts: 3 },
     Layer { name: "image_gradients", graph: image_gradient, rows: &[1, 2, 3, 5, 8], texts: 3 },
+    Layer { name: "filter_gradients", graph: filter_gradient, rows: &[1, 2, 3, 5, 8], texts: 3 },
     Layer { name: "row_sums", graph: row_sums, rows: &[3, 17, 64, 100], texts: 2 },
 ];
 
@@ -123,6 +124,18 @@ fn image_gradient(images: i64) -> Graph {
     let x = graph.convolution("conv", convolution, [y, w]);
     *graph.tensor_mut(x) = Tensor::new("dx").channels_last([images, 64, 10, 12]);
     graph.set_output(x);
+    graph
+}
+
+/// The filter gradient of 3×3 of so many images.
+fn filter_gradient(images: i64) -> Graph {
+    let mut graph = of(Half);
+    let y = graph.tensor(Tensor::new("y").channels_last([images, 48, 9, 8]));
+    let x = graph.tensor(Tensor::new("x").channels_last([images, 64, 9, 8]));
+    let convolution = Convolution::new(ConvolutionDirection::BackwardFilter, 2).padding([1, 1]);
+    let w = graph.convolution("conv", convolution, [y, x]);
+    *graph.tensor_mut(w) = Tensor::new("dw").channels_last([48, 64, 3, 3]);
+    graph.set_output(w);
     graph
 }
 

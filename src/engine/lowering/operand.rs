@@ -420,7 +420,8 @@ impl Planner<'_> {
     /// Elements from one coordinate of an axis to the next, which launches tell where they tell extents of C.
     fn stride(&self, id: TensorId, axis: usize) -> Number {
         let value = step(self.graph.tensor(id), axis);
-        match self.problem.space.m.iter().any(|digit| digit.extent.is_told()) {
+        let space = &self.problem.space;
+        match space.m.iter().chain(&space.k).any(|digit| digit.extent.is_told()) {
             true => Number::told(value, Told::Stride(id.index(), axis)),
             false => value.into(),
         }

@@ -389,23 +389,25 @@ impl<'a> ConvolutionProblem<'a> {
         Digit::new(Quantity::Image, self.extent(image, 0))
     }
 
-    /// Pixels of a tensor, which launches tell as far as rows of C count them.
+    /// Pixels of a tensor.
     fn pixels(&self, quantity: fn(u8) -> Quantity, tensor: &FinalTensor) -> Vec<Digit> {
         let axes = self.along_axes(quantity).into_iter().enumerate();
         axes.map(|(axis, counted)| Digit::new(counted, self.extent(tensor, self.first() + axis))).collect()
     }
 
-    /// An extent of C, or of what is summed for it.
+    /// The extent of an axis of C, or of what is summed for it.
     fn extent(&self, tensor: &FinalTensor, axis: usize) -> Number {
-        let is_told = self.is_dynamic && self.convolution.direction != ConvolutionDirection::BackwardFilter;
-        if is_told { Number::told(tensor.dim[axis], Told::Extent(axis)) } else { tensor.dim[axis].into() }
+        let told = match self.convolution.direction {
+            ConvolutionDirection::BackwardFilter => Told::Summed(axis),
+            ConvolutionDirection::Forward | ConvolutionDirection::BackwardData => Told::Extent(axis),
+        };
+        if self.is_dynamic { Number::told(tensor.dim[axis], told) } else { tensor.dim[axis].into() }
     }
 
     /// The extent of a spatial axis of an operand.
     fn bound(&self, operand: &FinalTensor, axis: usize) -> Number {
-        let is_told = self.is_dynamic && self.convolution.direction != ConvolutionDirection::BackwardFilter;
         let extent = operand.dim[self.first() + axis];
-        if is_told { Number::told(extent, Told::Bound(axis)) } else { extent.into() }
+        if self.is_dynamic { Number::told(extent, Told::Bound(axis)) } else { extent.into() }
     }
 
     /// Channels of one group.
