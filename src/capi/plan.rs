@@ -232,9 +232,13 @@ impl Plan {
             return Err(Failure::new(Status::CUDNN_STATUS_NOT_SUPPORTED_INVALID_DYNAMIC_SHAPE, message));
         }
         let graph = self.binary.graph();
-        let is_known = |uid| graph.tensor_by_uid(uid).is_some_and(|id| !graph.tensor(id).is_virtual);
+        let is_known =
+            |shape: &&TensorShape| graph.tensor_by_uid(shape.uid).is_some_and(|id| !graph.tensor(id).is_virtual);
         // the rest is passed over, as in packs
-        let shapes: Vec<TensorShape> = pack.shapes.iter().filter(|shape| is_known(shape.uid)).cloned().collect();
+        let shapes: Cow<'_, [TensorShape]> = match pack.shapes.iter().all(|shape| is_known(&shape)) {
+            true => Cow::Borrowed(&pack.shapes),
+            false => Cow::Owned(pack.shapes.iter().filter(is_known).cloned().collect()),
+        };
         let plan = handle.session.plan_in_shapes(loaded, &shapes).map_err(|error| Failure::of_shapes(&error))?;
         self.keep(&plan);
         Ok(Some(plan))
