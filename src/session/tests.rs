@@ -327,6 +327,19 @@ fn plans_in_other_shapes_share_a_module() {
         }
         let stats = session.stats();
         assert_eq!((stats.compiled, stats.from_memory, stats.hits, stats.plans), (1, 3, 3, 4), "{stats:?}");
+        // threads that race for shapes, of which some are the same
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let (session, plan, shapes) = (&session, &plan, &shapes);
+                scope.spawn(move || {
+                    for count in 0..16 {
+                        session.plan_in_shapes(plan, &shapes(330 + (count * (1 + thread % 3)) % 16)).unwrap();
+                    }
+                });
+            }
+        });
+        let stats = session.stats();
+        assert_eq!((stats.compiled, stats.failed, stats.plans), (1, 0, 20), "{stats:?}");
         assert_eq!(loaded_modules(), 1);
         session.clear();
         drop(plan);
