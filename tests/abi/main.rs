@@ -209,7 +209,7 @@ fn the_current_context_is_kept_beside_two_devices() {
 fn modules_that_no_descriptor_has_are_unloaded() {
     if has_compiler() && builds() {
         pass(program("modules").arg("8").env("FUSEWRIGHT_PLANS", "8"));
-        pass(program("modules").arg("60").env("FUSEWRIGHT_PLANS", "many"));
+        pass(program("modules").arg("24").env("FUSEWRIGHT_PLANS", "many"));
     }
 }
 

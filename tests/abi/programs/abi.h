@@ -52,8 +52,9 @@ static inline Descriptor finalized(Descriptor one) { EXPECT(cudnnBackendFinalize
 static inline void destroy(Descriptor one) { EXPECT(cudnnBackendDestroyDescriptor(one), SUCCESS); }
 
 // FLOAT [1, 8, 16]
-static inline Descriptor tensor(int64_t uid) {
-    const int64_t dim[] = {1, 8, 16}, stride[] = {128, 16, 1};
+// of so many rows
+static inline Descriptor tensor_of(int64_t uid, int64_t rows) {
+    const int64_t dim[] = {1, rows, 16}, stride[] = {16 * rows, 16, 1};
     Descriptor made = make(TENSOR);
     set_int(made, TENSOR_UID, uid);
     set_enum(made, TENSOR_TYPE, TYPE_DATA_TYPE, 0);
@@ -62,6 +63,7 @@ static inline Descriptor tensor(int64_t uid) {
     set(made, TENSOR_STRIDE, TYPE_INT64, 3, stride);
     return finalized(made);
 }
+static inline Descriptor tensor(int64_t uid) { return tensor_of(uid, 8); }
 static inline Descriptor relu_mode(void) {
     Descriptor made = make(POINTWISE);
     set_enum(made, POINTWISE_MODE, TYPE_POINTWISE_MODE, 100);
@@ -76,14 +78,15 @@ static inline Descriptor relu(Descriptor mode, Descriptor x, Descriptor y) {
     refer(made, PW_Y, y);
     return made;
 }
-// The graph of a ReLU from one uid to the next; with a handle, or none.
-static inline Descriptor relu_graph(int64_t uid, void* handle) {
-    Descriptor mode = relu_mode(), x = tensor(uid), y = tensor(uid + 1), operation = finalized(relu(mode, x, y)), made = make(GRAPH);
+// The graph of a ReLU of so many rows from one uid to the next; with a handle, or none.
+static inline Descriptor relu_graph_of(int64_t uid, int64_t rows, void* handle) {
+    Descriptor mode = relu_mode(), x = tensor_of(uid, rows), y = tensor_of(uid + 1, rows), operation = finalized(relu(mode, x, y)), made = make(GRAPH);
     refer(made, GRAPH_OPS, operation);
     if (handle) set(made, GRAPH_HANDLE, TYPE_HANDLE, 1, &handle);
     destroy(mode); destroy(x); destroy(y); destroy(operation);
     return finalized(made);
 }
+static inline Descriptor relu_graph(int64_t uid, void* handle) { return relu_graph_of(uid, 8, handle); }
 static inline Descriptor hopper(void) {
     const char* text = "{\"name\": \"H200\", \"capability\": \"sm_90\", \"sm_count\": 132, \"shared_bytes_per_block\": 232448, "
                        "\"l2_bytes\": 62914560, \"bytes_per_second\": 4.25e12}";
