@@ -3,6 +3,7 @@
 //! [`Session::check`] says whether a graph is taken, [`Session::plan`] gives an execution plan: from memory, else with a
 //! binary from memory or disk, else compiled now. [`Session::plan_async`] builds in the background while the caller does
 //! something else, [`Session::warm`] builds the graphs of a folder beforehand, [`Session::stats`] counts.
+//! [`Session::plan_quick`] gives one that is built sooner until the best is there, [`Session::plan_in_shapes`] that of a plan's graph in other shapes.
 //!
 //! A [`Binary`] is a graph compiled for a device, which needs no GPU to be made; a [`Plan`] is one that is loaded. Both are
 //! written as texts and read back without compiling; a [`KernelCache`] keeps many binaries in one text. A
