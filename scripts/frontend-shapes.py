@@ -8,6 +8,8 @@
 A product with a bias and RELU is built once with `is_override_shape_enabled`, and executed in other numbers of rows by `override_uids`, `override_shapes`
 and `override_strides`; then graphs of dynamic shapes share a kernel cache. The driver is the tests' own, whose kernels do nothing, and CUDA's
 runtime is stood in for, so that what is seen is what arrives, what is compiled and what is refused, not values. A C and a C++ compiler are needed.
+
+With `--gpu` the machine's GPU computes, and PyTorch says whether values are right.
 """
 
 import argparse
@@ -38,6 +40,7 @@ WIDTH, DEPTH = 256, 64
 A, B, BIAS, Y = 1, 2, 3, 4
 PACK = {A: 0x100000, B: 0x200000, BIAS: 0x300000, Y: 0x400000}
 WORKSPACE = 0x1000000
+INSIDE = "FRONTEND_SHAPES_INSIDE"
 
 
 def rows(count, width):
@@ -65,21 +68,61 @@ def built(cudnn, handle, count, **options):
     return graph, 1e3 * (time.time() - start)
 
 
-def execute(graph, handle, shapes):
+def execute(graph, handle, shapes, pack=PACK, workspace=WORKSPACE):
     """Executes a graph in shapes by uid; what it is refused with, if it is."""
     dims, strides = ([shape[part] for shape in shapes.values()] for part in (0, 1))
     try:
-        graph.execute(PACK, WORKSPACE, handle=handle, override_uids=list(shapes), override_shapes=dims, override_strides=strides)
+        graph.execute(pack, workspace, handle=handle, override_uids=list(shapes), override_shapes=dims, override_strides=strides)
     except Exception as error:  # the frontend's own, of several types
         return str(error)
     return None
 
 
-def run():
+class Launches:
+    """Says whether executions since it was last asked did something: the tests' driver counts its launches."""
+
+    def __init__(self):
+        self.driver = ctypes.CDLL("libcuda.so.1")
+        self.seen = 0
+
+    def pack(self, count):
+        return PACK, WORKSPACE
+
+    def fault(self, count):
+        before, self.seen = self.seen, self.driver.fake_any_launches()
+        return None if self.seen > before else "nothing was launched"
+
+
+class Values:
+    """Says whether the last execution's values are PyTorch's."""
+
+    def __init__(self):
+        import torch
+
+        self.torch = torch
+        draw = lambda *dim: torch.randn(*dim, device="cuda", dtype=torch.float16)
+        self.tensors = {A: draw(1, 256, DEPTH), B: draw(1, WIDTH, DEPTH), BIAS: draw(1, 1, WIDTH)}
+        self.workspace = torch.empty(1 << 24, device="cuda", dtype=torch.uint8)
+
+    def pack(self, count):
+        self.tensors[Y] = self.torch.full((1, 256, WIDTH), float("nan"), device="cuda", dtype=self.torch.float16)
+        return self.tensors, self.workspace
+
+    def fault(self, count):
+        self.torch.cuda.synchronize()
+        a, b, bias, y = (self.tensors[uid].float() for uid in (A, B, BIAS, Y))
+        expected = (a[:, :count] @ b.transpose(1, 2) + bias).relu()
+        if not y[:, count:].isnan().all():
+            return "rows beyond the last were written"
+        error = (y[:, :count] - expected).abs().max().item()
+        return None if error <= 0.02 else f"an error of {error}"
+
+
+def run(judge):
     import cudnn
 
-    driver = ctypes.CDLL("libcuda.so.1")
     handle = cudnn.create_handle()
+    judge = judge()
     failures = []
 
     def expect(what, holds):
@@ -88,9 +131,10 @@ def run():
 
     graph, _ = built(cudnn, handle, 128, is_override_shape_enabled=True)
     for count in (128, 64, 7, 1, 200, 64):
-        before = driver.fake_any_launches()
-        refused = execute(graph, handle, {A: rows(count, DEPTH), Y: rows(count, WIDTH)})
-        expect(f"{count} rows: {refused or 'executed'}", refused is None and driver.fake_any_launches() > before)
+        pack, workspace = judge.pack(count)
+        refused = execute(graph, handle, {A: rows(count, DEPTH), Y: rows(count, WIDTH)}, pack, workspace)
+        fault = refused or judge.fault(count)
+        expect(f"{count} rows: {fault or 'executed'}", fault is None)
     lacking = execute(graph, handle, {A: rows(7, DEPTH)})
     expect(f"Y's shape is not given: {lacking}", "BAD_PARAM_SHAPE_MISMATCH" in str(lacking))
     static, _ = built(cudnn, handle, 128)
@@ -100,28 +144,36 @@ def run():
     cache = cudnn.create_kernel_cache()
     for count in (128, 64, 8, 7, 120):
         graph, milliseconds = built(cudnn, handle, count, is_dynamic_shape_enabled=True, kernel_cache=cache)
-        graph.execute(PACK, WORKSPACE, handle=handle)
-        print(f"kernel cache, {count} rows: plan in {milliseconds:.1f} ms")
+        graph.execute(*judge.pack(count), handle=handle)
+        fault = judge.fault(count)
+        expect(f"kernel cache, {count} rows: plan in {milliseconds:.1f} ms, {fault or 'executed'}", fault is None)
     return failures
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--library", required=True, help="the shared library of this project")
+    parser.add_argument("--gpu", action="store_true", help="the machine's GPU computes; PyTorch is needed")
     arguments = parser.parse_args()
-    if "FAKE_CUDA_ANY" in os.environ:
-        sys.exit(1 if run() else 0)
+    if INSIDE in os.environ:
+        sys.exit(1 if run(Values if arguments.gpu else Launches) else 0)
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder)
-        (place / "runtime.c").write_text(RUNTIME)
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", place / "libcudart.so.13", place / "runtime.c"], check=True)
-        fake = ROOT / "src/plan/tests/fake_cuda.cpp"
-        options = ["-std=c++17", "-O1", "-shared", "-fPIC", "-DVERSION=13000"]
-        subprocess.run(["c++", *options, "-o", place / "libcuda.so.1", fake], check=True)
+        if not arguments.gpu:
+            stand_in(place)
         (place / "libcudnn.so.9").symlink_to(pathlib.Path(arguments.library).resolve())
         path = os.pathsep.join(filter(None, [folder, os.environ.get("LD_LIBRARY_PATH")]))
-        environment = {**os.environ, "LD_LIBRARY_PATH": path, "FAKE_CUDA_ANY": "1", "FUSEWRIGHT_CACHE": "off"}
+        environment = {**os.environ, "LD_LIBRARY_PATH": path, INSIDE: "1", "FAKE_CUDA_ANY": "1", "FUSEWRIGHT_CACHE": "off"}
         sys.exit(subprocess.run([sys.executable, *sys.argv], env=environment).returncode)
+
+
+def stand_in(place):
+    """Builds a driver and a runtime that do nothing."""
+    (place / "runtime.c").write_text(RUNTIME)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", place / "libcudart.so.13", place / "runtime.c"], check=True)
+    fake = ROOT / "src/plan/tests/fake_cuda.cpp"
+    options = ["-std=c++17", "-O1", "-shared", "-fPIC", "-DVERSION=13000"]
+    subprocess.run(["c++", *options, "-o", place / "libcuda.so.1", fake], check=True)
 
 
 if __name__ == "__main__":

@@ -434,6 +434,7 @@ fn the_fuzzer_is_in_order() {
             "generator",
             "breaker",
             "runner",
+            "shapes",
             "change",
             "oracle",
             "minimize",

@@ -14,7 +14,7 @@ pub enum Bound {
     SharedMemory,
     /// Multiply-adds, of tensor cores or of plain arithmetic units.
     MatrixRate,
-    /// Operands that are computed or turned on their way to the core.
+    /// Operands that are computed, copied or turned on their way to the core.
     Operands,
     /// Operands that are copied to another layout before the core.
     Copies,
@@ -39,7 +39,7 @@ impl Bound {
             Self::Boxes => "rows of boxes",
             Self::SharedMemory => "shared memory",
             Self::MatrixRate => "matrix rate",
-            Self::Operands => "operands computed on their way",
+            Self::Operands => "operands computed or copied on their way",
             Self::Copies => "operands copied first",
             Self::Stored => "values stored before the core",
             Self::Waves => "waves that are not full",

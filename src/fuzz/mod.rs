@@ -25,6 +25,7 @@ mod minimize;
 mod oracle;
 mod rewrite;
 mod runner;
+mod shapes;
 pub mod targets;
 mod twist;
 
@@ -35,4 +36,4 @@ pub use generator::{Generated, generate};
 pub use minimize::minimize;
 pub use oracle::{Computed, Examination, Standing, drawn_inputs, examine};
 pub use rewrite::rewritten;
-pub use runner::{CompiledOnly, Emulated, OnGpu, Runner};
+pub use runner::{CompiledOnly, Emulated, Execution, OnGpu, Runner};

@@ -13,7 +13,8 @@ use super::choices::Choices;
 use super::finding::{Finding, finding, judge};
 use super::metamorphic::{self, Change};
 use super::rewrite::rewritten;
-use super::runner::Runner;
+use super::runner::{Execution, Runner};
+use super::shapes;
 use crate::build::Build;
 use crate::device::{ComputeCapability, Device};
 use crate::engine::{self, Floor, Selection};
@@ -73,10 +74,11 @@ const LIMIT: u64 = 4_000_000;
 /// Source files rendered for a graph: the first config, and one of the others.
 const CONFIGS: usize = 2;
 
-/// Where the bytes lie that draw a chip, and how inputs are distributed: the first bytes decide what graph it is, and no kind
+/// Where the bytes lie that draw a chip, how inputs are distributed, and other shapes: the first bytes decide what graph it is, and no kind
 /// of graphs must go with one kind of inputs.
 const DEVICE_BYTE: usize = 64;
 const INPUTS_BYTE: usize = 72;
+const SHAPES_BYTE: usize = 128;
 
 /// Part of the draws of inputs that place values where the graph's functions jump or tie, in percent.
 const PLACED: usize = 50;
@@ -130,6 +132,13 @@ pub(super) fn reads_back(graph: &Graph, finalized: &FinalizedGraph) -> Result<()
         }
     }
     Ok(())
+}
+
+/// A kernel of a graph in another shape, and what is to come out.
+struct InOtherShape {
+    build: Build,
+    inputs: HostTensors,
+    expected: HostTensors,
 }
 
 struct Examiner<'a> {
@@ -236,11 +245,29 @@ impl Examiner<'_> {
         }
         let mut computed = Computed { matched: true, ..Computed::default() };
         for (runner, build) in runner.into_iter().flat_map(|runner| builds.iter().map(move |one| (runner, one))) {
-            kernel_agrees(runner, build, &inputs, &expected)?;
+            let others = self.in_other_shapes(runner, build)?;
+            kernels_agree(runner, (build, &inputs, &expected), &others)?;
             computed.compiled += 1;
-            computed.run += 1;
+            computed.run += 1 + others.len() as u64;
         }
         Ok(computed)
+    }
+
+    /// Kernels of the same text in other shapes, where a graph's shapes are dynamic.
+    fn in_other_shapes(&self, runner: &dyn Runner, build: &Build) -> Result<Vec<InOtherShape>, Finding> {
+        if !build.graph.is_dynamic() {
+            return Ok(Vec::new());
+        }
+        let choices = &mut choices_from(self.bytes, SHAPES_BYTE);
+        let builds = shapes::of_one_text(build, &self.device(), runner.shapes(), choices)?;
+        let are_run = |build: &Build| work(&build.graph) <= runner.limit();
+        let computed = |build: Build| {
+            let inputs = drawn_inputs(&build.graph, self.bytes).map_err(|error| finding("inputs exist", error))?;
+            let expected = execute(&build.graph, &inputs);
+            let expected = expected.map_err(|error| finding("the CPU engine computes", error))?;
+            Ok(InOtherShape { build, inputs, expected })
+        };
+        builds.into_iter().filter(are_run).map(computed).collect()
     }
 
     /// The CPU engine agrees with the evaluation op by op in double precision.
@@ -308,27 +335,48 @@ const COMPILES: &str = "what renders compiles and runs";
 
 fn compiles(compiler: &dyn Runner, builds: &[Build]) -> Result<Computed, Finding> {
     for build in builds {
-        let compiled = compiler.run(build, &HostTensors::new());
+        let compiled = compiler.run(build, &[]);
         compiled.map_err(|error| finding(COMPILES, format!("{}: {error}", build.config)))?;
     }
     Ok(Computed { compiled: builds.len() as u64, ..Computed::default() })
 }
 
-/// A compiled kernel agrees with the CPU engine.
-fn kernel_agrees(
+/// A compiled kernel agrees with the CPU engine, and so do others of its text in their shapes.
+fn kernels_agree(
     runner: &dyn Runner,
-    build: &Build,
-    inputs: &HostTensors,
-    expected: &HostTensors,
+    (build, inputs, expected): (&Build, &HostTensors, &HostTensors),
+    others: &[InOtherShape],
 ) -> Result<(), Finding> {
+    let others = others.iter().map(|InOtherShape { build, inputs, expected }| (build, inputs, expected));
+    let all: Vec<_> = [(build, inputs, expected)].into_iter().chain(others).collect();
+    let executions: Vec<Execution<'_>> = all.iter().map(|&(build, inputs, _)| Execution { build, inputs }).collect();
+    let failed = |error: Error| finding(COMPILES, format!("{}: {error}", build.config));
+    let results = runner.run(build, &executions).map_err(failed)?;
+    if results.len() != all.len() {
+        return Err(finding(COMPILES, format!("{}: it was not run", build.config)));
+    }
+    let judged = |(place, (&(build, inputs, expected), actual)): (usize, (&(&Build, _, _), _))| {
+        let in_shape =
+            |found: Finding| Finding { message: format!("in {}: {}", shape(&build.graph), found.message), ..found };
+        agrees(build, inputs, expected, actual).map_err(|found| if place == 0 { found } else { in_shape(found) })
+    };
+    all.iter().zip(&results).enumerate().try_for_each(judged)
+}
+
+/// Dims and strides of a graph's tensors in memory, by uid.
+fn shape(graph: &FinalizedGraph) -> String {
+    let tensors = graph.tensors().filter(|tensor| !tensor.is_virtual);
+    let dims = tensors.map(|tensor| format!("{}: {:?} {:?}", tensor.uid, tensor.dim, tensor.stride));
+    dims.collect::<Vec<_>>().join(", ")
+}
+
+/// Results of a kernel are those of the CPU engine, within what roundings may make of them.
+fn agrees(build: &Build, inputs: &HostTensors, expected: &HostTensors, actual: &HostTensors) -> Result<(), Finding> {
     let Build { graph, config, source, .. } = build;
-    let named = |message: &dyn fmt::Display| format!("{config}: {message}");
-    let actual = runner.run(build, inputs).map_err(|error| finding(COMPILES, named(&error)))?;
-    let actual = actual.ok_or_else(|| finding(COMPILES, named(&"it was not run")))?;
     let options = BoundOptions { tf32: source.uses_tf32, fp8: source.uses_fp8 };
     let bounds = bounds_of(graph, inputs, options)?;
-    let judged = judge("a kernel agrees with the CPU engine", compare(graph, expected, &actual, Some(&bounds)));
-    judged.map_err(|found| Finding { message: named(&found.message), ..found })
+    let judged = judge("a kernel agrees with the CPU engine", compare(graph, expected, actual, Some(&bounds)));
+    judged.map_err(|found| Finding { message: format!("{config}: {}", found.message), ..found })
 }
 
 /// Whether several signals use one flag: what one of them waits for may be what another sets, now or never.

@@ -15,13 +15,27 @@ use crate::harness::DeviceTensors;
 use crate::host_tensor::HostTensors;
 use crate::plan::{DeviceContext, Driver, ExecutionPlan};
 
+/// A kernel in some shape, and inputs of its graph.
+#[derive(Clone, Copy)]
+pub struct Execution<'a> {
+    /// The kernel.
+    pub build: &'a Build,
+    /// Inputs.
+    pub inputs: &'a HostTensors,
+}
+
+/// Other shapes in which kernels are run that were compiled for the CPU, and for a GPU.
+const EMULATED_SHAPES: usize = 2;
+const SHAPES: usize = 16;
+
 /// What takes rendered kernels: a compiler, the emulator, a GPU.
 pub trait Runner: Sync {
-    /// Compiles a kernel, and runs it on inputs of its graph; `None` where it [only compiles](Self::only_compiles).
+    /// Compiles a kernel, and runs it on inputs of its graph, then others of the same text on those of theirs; nothing where it
+    /// [only compiles](Self::only_compiles).
     ///
     /// # Errors
     /// Those of compiling and of running.
-    fn run(&self, build: &Build, inputs: &HostTensors) -> Result<Option<HostTensors>, Error>;
+    fn run(&self, kernel: &Build, executions: &[Execution<'_>]) -> Result<Vec<HostTensors>, Error>;
 
     /// The chip that kernels are made for.
     fn device(&self) -> &Device;
@@ -33,6 +47,9 @@ pub trait Runner: Sync {
 
     /// FLOP of a core, and bytes of tensors, up to which graphs are run.
     fn limit(&self) -> u64;
+
+    /// Other shapes in which kernels of dynamic shapes are run, at most.
+    fn shapes(&self) -> usize;
 
     /// Whether nothing is run, so that inputs need not exist.
     fn only_compiles(&self) -> bool {
@@ -67,8 +84,12 @@ impl CompiledOnly {
 }
 
 impl Runner for CompiledOnly {
-    fn run(&self, build: &Build, _: &HostTensors) -> Result<Option<HostTensors>, Error> {
-        compile(&self.nvrtc, build).map(|_| None)
+    fn run(&self, kernel: &Build, _: &[Execution<'_>]) -> Result<Vec<HostTensors>, Error> {
+        compile(&self.nvrtc, kernel).map(|_| Vec::new())
+    }
+
+    fn shapes(&self) -> usize {
+        0
     }
 
     fn device(&self) -> &Device {
@@ -133,10 +154,17 @@ impl Emulated {
 }
 
 impl Runner for Emulated {
-    fn run(&self, build: &Build, inputs: &HostTensors) -> Result<Option<HostTensors>, Error> {
-        // SAFETY: the source was rendered from the graph; a wrong one is a finding.
-        let kernel = unsafe { EmulatedKernel::compile(&build.source, self.folder.path()) }?;
-        kernel.run(&build.graph, inputs).map(Some)
+    fn run(&self, _: &Build, executions: &[Execution<'_>]) -> Result<Vec<HostTensors>, Error> {
+        let run = |&Execution { build, inputs }: &Execution<'_>| {
+            // SAFETY: the source was rendered from the graph; a wrong one is a finding. What has the same text is compiled once.
+            let kernel = unsafe { EmulatedKernel::compile(&build.source, self.folder.path()) }?;
+            kernel.run(&build.graph, inputs)
+        };
+        executions.iter().map(run).collect()
+    }
+
+    fn shapes(&self) -> usize {
+        EMULATED_SHAPES
     }
 
     fn device(&self) -> &Device {
@@ -169,15 +197,22 @@ impl OnGpu {
 }
 
 impl Runner for OnGpu {
-    fn run(&self, build: &Build, inputs: &HostTensors) -> Result<Option<HostTensors>, Error> {
-        let cubin = compile(&self.nvrtc, build)?;
-        let Build { graph, source, .. } = build;
-        // SAFETY: the source was rendered from the graph, and the cubin was just compiled from it.
-        let plan = unsafe { ExecutionPlan::build(&self.context, graph, source, &cubin) }?;
-        let tensors = DeviceTensors::upload(&plan, graph, inputs)?;
-        tensors.execute(&plan)?;
-        tensors.stream().wait(PATIENCE)?;
-        tensors.download(graph).map(Some)
+    fn run(&self, kernel: &Build, executions: &[Execution<'_>]) -> Result<Vec<HostTensors>, Error> {
+        let cubin = compile(&self.nvrtc, kernel)?;
+        let run = |&Execution { build, inputs }: &Execution<'_>| {
+            let Build { graph, source, .. } = build;
+            // SAFETY: the source was rendered from the graph, and the cubin compiled from its text.
+            let plan = unsafe { ExecutionPlan::build(&self.context, graph, source, &cubin) }?;
+            let tensors = DeviceTensors::upload(&plan, graph, inputs)?;
+            tensors.execute(&plan)?;
+            tensors.stream().wait(PATIENCE)?;
+            tensors.download(graph)
+        };
+        executions.iter().map(run).collect()
+    }
+
+    fn shapes(&self) -> usize {
+        SHAPES
     }
 
     fn device(&self) -> &Device {

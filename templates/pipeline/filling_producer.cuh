@@ -1,4 +1,4 @@
-<# The producer that computes operands on their way to a stage, all threads of a warpgroup; one of them asks for boxes, if any come. -#>
+<# The producer that computes or copies operands on their way to a stage, all threads of a warpgroup; one of them asks for boxes, if any come. -#>
 const unsigned thread = threadIdx.x;
 <%- if ask %>
 // one thread asks for boxes, ${ ask.ahead }$ steps ahead of what is computed
@@ -34,6 +34,16 @@ for (int step = 0; step < ${ ask.ahead }$; ++step) ask();
 }
 <%- endif %>
 unsigned stage = 0, parity = 0;
+<%- if copies_ahead %>
+// pieces of ${ copies_ahead }$ steps arrive while those of the next are asked for; the oldest is told to be there
+unsigned arriving = 0, oldest = 0;
+const auto tell_oldest = [&] {
+fw_fence_async();
+__syncwarp();
+if (thread % 32 == 0) fw_mbarrier_arrive(full + 8 * oldest);
+if (++oldest == ${ stages }$) oldest = 0;
+};
+<%- endif %>
 #pragma unroll 1
 for (unsigned unit = blockIdx.x; unit < ${ units }$u; unit += gridDim.x) {
 ${ unit }$
@@ -72,9 +82,19 @@ fw_mbarrier_wait(raw + 8 * stage, parity);
 <%- for name in names %>
 fill_${ name }$(tile, k0);
 <%- endfor %>
+<%- if copies_ahead %>
+fw_cp_async_commit();
+if (arriving < ${ copies_ahead }$) {
+++arriving;
+} else {
+fw_cp_async_wait<${ copies_ahead }$>();
+tell_oldest();
+}
+<%- else %>
 fw_fence_async();
 __syncwarp();
 if (thread % 32 == 0) fw_mbarrier_arrive(full + 8 * stage);
+<%- endif %>
 <%- if ask %>
 <%- if ask.apart %>
 fw_named_barrier<1, 128>();  // all have read what came: other boxes may take its place
@@ -84,3 +104,8 @@ if (thread == 0) ask();
 if (++stage == ${ stages }$) stage = 0, parity ^= 1;
 }
 }
+<%- if copies_ahead %>
+fw_cp_async_wait<0>();
+#pragma unroll 1
+for (; arriving > 0; --arriving) tell_oldest();
+<%- endif %>

@@ -139,6 +139,8 @@ struct FillingText {
     /// Functions that fill the operands' tiles, and their names.
     operands: Vec<String>,
     names: Vec<&'static str>,
+    /// Steps under way, where pieces are copied, before the oldest is told to be there.
+    copies_ahead: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -356,9 +358,15 @@ impl<'a> Skeleton<'a> {
         }
     }
 
-    /// Whether boxes come in a stage that the first warpgroup fills otherwise, too.
+    /// Whether the first warpgroup copies pieces to a stage, which arrive while others are asked for. What comes in boxes is multiplied as it comes
+    /// then.
+    fn copies(&self) -> bool {
+        (0..2).any(|slot| self.operand(slot).fetch == Fetch::Async)
+    }
+
+    /// Whether boxes come in a stage that the first warpgroup fills otherwise, too, and waits for.
     fn transforms(&self) -> bool {
-        self.wgmma.fills && self.boxed_bytes() > 0
+        self.wgmma.fills && self.boxed_bytes() > 0 && !self.copies()
     }
 
     /// Whether all boxes arrive apart from the tiles that they become, in places that the producer alone waits for.
@@ -526,6 +534,9 @@ impl<'a> Skeleton<'a> {
 
     fn filling_producer(&self, used: &mut Used) -> Result<String, Error> {
         used.add("fw_fence_async");
+        if self.copies() {
+            used.add("fw_cp_async");
+        }
         let steps = self.steps();
         let ask = self.transforms().then(|| self.ask());
         if self.boxes_arrive_apart() {
@@ -547,6 +558,7 @@ impl<'a> Skeleton<'a> {
             ask,
             direct: self.direct(),
             operands,
+            copies_ahead: self.copies().then_some(self.kernel.tuning.copies_ahead),
             names: computed.iter().map(Side::name).collect(),
         };
         template::render(template!("pipeline/filling_producer.cuh"), &record)
@@ -567,7 +579,7 @@ impl<'a> Skeleton<'a> {
         }
     }
 
-    /// The boxes that are multiplied as they come, beside others that arrive apart from their tiles.
+    /// The boxes that are multiplied as they come, beside others that arrive apart from their tiles or pieces that are copied.
     fn direct(&self) -> Option<DirectText> {
         if !self.has_direct_boxes() {
             return None;
@@ -579,7 +591,7 @@ impl<'a> Skeleton<'a> {
     }
 
     fn has_direct_boxes(&self) -> bool {
-        self.boxes_arrive_apart() && (0..2).any(|slot| self.is_copied(slot))
+        (self.boxes_arrive_apart() || self.copies()) && (0..2).any(|slot| self.is_copied(slot))
     }
 
     /// The loads of some operands' boxes, whose bytes are counted by a barrier of a stage.

@@ -103,6 +103,16 @@ impl OperandPlan {
         }
     }
 
+    /// The same beside another operand of `wgmma`: where that is computed from boxes, who computes it waits for them, and pieces go through
+    /// registers.
+    pub(super) fn beside(self, other: &Self) -> Self {
+        let waits = matches!(other.way, Way::Transformed(_) | Way::Fragments(_) | Way::Turned(_));
+        match self.way {
+            Way::Async if waits => Self { way: Way::Vector, ..self },
+            _ => self,
+        }
+    }
+
     /// The same of a copy with such lines.
     pub(super) fn with_zeros(self, lines: StoredLine) -> Self {
         let way = match self.way {
@@ -282,7 +292,7 @@ impl Planner<'_> {
                 Ok(plan) => plan,
                 Err(why) => {
                     let plan = self.in_vectors(operand, Way::Vector).map(|plan| self.transformed(plan, operand));
-                    let plan = plan.unwrap_or_else(|| self.by_element());
+                    let plan = plan.map(|plan| self.copied(plan, operand)).unwrap_or_else(|| self.by_element());
                     OperandPlan { why_not_boxed: Some(why), ..plan }
                 }
             },
@@ -332,6 +342,12 @@ impl Planner<'_> {
             Some(boxes) => OperandPlan { way: Way::Transformed(boxes), ..planned },
             None => planned,
         }
+    }
+
+    /// Lets pieces that are multiplied as they are stored arrive while others are asked for. FLOAT is rounded to TF32 on its way.
+    fn copied(&self, planned: OperandPlan, operand: MmaType) -> OperandPlan {
+        let is_copied = matches!(planned.way, Way::Vector) && self.is_plain(operand) && operand != MmaType::Tf32;
+        OperandPlan { way: if is_copied { Way::Async } else { planned.way }, ..planned }
     }
 
     fn operand(

@@ -176,7 +176,8 @@ impl ProductPlan {
     }
 
     fn of(fusion: &Fusion, product: &Product, problem: Problem, instruction: Instruction) -> Self {
-        let operands = [0, 1].map(|slot| OperandPlan::new(fusion, product, &problem, slot, instruction));
+        let [a, b] = [0, 1].map(|slot| OperandPlan::new(fusion, product, &problem, slot, instruction));
+        let operands = [a.clone().beside(&b), b.beside(&a)];
         let (fusion, product) = (fusion.clone(), product.clone());
         Self { fusion, product, problem, operands, copies: Vec::new(), before: None, epilogue: OnceLock::new() }
     }

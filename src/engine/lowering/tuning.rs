@@ -37,6 +37,7 @@ impl Tuned<'_> {
             producer_registers: self.producer_registers(),
             boxes_apart: self.boxes_apart(),
             boxes_ahead: self.boxes_ahead(),
+            copies_ahead: self.copies_ahead(),
             fragments_at_once: self.tile.n <= NARROW_COLUMNS,
             step_columns: self.step_columns(),
             keeps_totals: self.keeps_totals(),
@@ -44,13 +45,14 @@ impl Tuned<'_> {
         }
     }
 
-    /// Two; where a warpgroup loads, as many as divide its passes, at most four.
+    /// Two; where a warpgroup loads, as many as divide its passes, at most four through registers and eight copies.
     fn pieces_under_way(&self, slot: usize) -> u32 {
         let Multiply::Wgmma(_) = self.multiply else { return 2 };
         let rows = [self.tile.m, self.tile.n][slot];
         let pieces = rows * self.tile.k / self.operands[slot].sweep.vector as u32;
         let passes = pieces.div_ceil(self.multiply.loaders(self.tile));
-        [4, 2].into_iter().find(|unroll| passes.is_multiple_of(*unroll)).unwrap_or(1)
+        let most = if self.operands[slot].fetch == Fetch::Async { 8 } else { 4 };
+        [most, 4, 2].into_iter().find(|unroll| passes.is_multiple_of(*unroll)).unwrap_or(1)
     }
 
     /// The middle of a step; with two sets of fragments tiles are asked for all at once (4096³ on an H200: 427 against
@@ -76,6 +78,14 @@ impl Tuned<'_> {
         match self.multiply {
             Multiply::Wgmma(Wgmma { stages, .. }) if self.boxes_apart() => stages,
             Multiply::Wgmma(Wgmma { stages, .. }) => stages - 2,
+            _ => 0,
+        }
+    }
+
+    /// Two fewer than there are stages: one is multiplied while the next one is there.
+    fn copies_ahead(&self) -> u32 {
+        match self.multiply {
+            Multiply::Wgmma(Wgmma { stages, .. }) => stages.saturating_sub(2).max(1),
             _ => 0,
         }
     }

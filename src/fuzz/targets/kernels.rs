@@ -9,7 +9,6 @@ use crate::fuzz::choices::Choices;
 use crate::fuzz::finding::{Finding, finding};
 use crate::fuzz::oracle::{Examination, Standing, examine};
 use crate::fuzz::runner::{CompiledOnly, Runner};
-use crate::host_tensor::HostTensors;
 
 /// The graph that the bytes stand for, held against all that needs no computation. Gives whether an engine takes it.
 ///
@@ -35,6 +34,6 @@ pub fn nvrtc_compile(bytes: &[u8], compiler: &CompiledOnly) -> Result<bool, Find
     let config = Choices::new(draw).of(&selection.candidates(device)).config;
     let failed = |message: &dyn std::fmt::Display| finding("what is accepted compiles", format!("{config}: {message}"));
     let build = Build::new(&selection, config.clone(), device).map_err(|error| failed(&error))?;
-    let compiled = compiler.run(&build, &HostTensors::new());
+    let compiled = compiler.run(&build, &[]);
     compiled.map(|_| true).map_err(|error| failed(&error))
 }

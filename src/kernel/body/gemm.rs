@@ -61,6 +61,8 @@ pub struct Tuning {
     pub boxes_apart: bool,
     /// Steps that boxes are asked for ahead of what is computed from them: as many as there are stages where they arrive apart. `wgmma` only.
     pub boxes_ahead: u32,
+    /// Steps whose pieces are copied at once, behind the one that is told to be there. `wgmma` only.
+    pub copies_ahead: u32,
     /// Whether all fragments of a step that warps compute are computed side by side, then multiplied. `wgmma` only.
     pub fragments_at_once: bool,
     /// Columns of boxes that are taken from the accumulators at a time. `wgmma` with boxes only.

@@ -1,8 +1,8 @@
 <# An operand that is multiplied as it is stored: `cp.async` brings its pieces straight to a stage of shared memory. -#>
 // ${ title }$: ${ piece_bytes }$ bytes at a time straight to shared memory, zeros outside
-const auto copy_${ name }$ = [&](unsigned stage, ${ index }$ k0) {
+const auto ${ verb }$_${ name }$ = [&](unsigned ${ argument }$, ${ index }$ k0) {
 <%- if passes > 1 %>
-#pragma unroll
+#pragma unroll<% if unroll %> ${ unroll }$<% endif %>
 for (unsigned pass = 0; pass < ${ passes }$; ++pass) {
 const unsigned i = pass * ${ threads }$ + threadIdx.x;
 <%- else %>

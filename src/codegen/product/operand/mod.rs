@@ -70,6 +70,7 @@ impl<'a> Side<'a> {
 pub(super) fn filled(used: &mut Used, side: Side<'_>) -> Result<String, Error> {
     match side.operand().fetch {
         Fetch::Turned(_) => turned::turned(used, side),
+        Fetch::Async => placed::copied_to_ring(used, side),
         _ => placed::computed(used, side),
     }
 }

@@ -65,7 +65,12 @@ struct CopiedText {
     pieces: PiecesText,
     threads: u32,
     title: String,
+    /// What the function does to a stage, the argument that names it, and where the tile begins.
+    verb: &'static str,
+    argument: &'static str,
     stage: String,
+    /// Pieces of a thread that are asked for in a row; all where there is no number.
+    unroll: Option<u32>,
     outer: &'static str,
     /// Index of m or n, and of k.
     at: [String; 2],
@@ -126,7 +131,10 @@ pub(in crate::codegen::product) fn placed(used: &mut Used, side: Side<'_>) -> Re
     let load_in_part = side.kernel.tuning.load_in_part[slot];
     let tile = Tile::of(side);
     let (functions, load, place) = match side.operand().fetch {
-        Fetch::Async => (copied(used, side, &tile)?, format!("copy_{name}(filled, k0);"), None),
+        Fetch::Async => {
+            let to_stage = Destination { verb: "copy", argument: "stage", stage: stage(side), unroll: None };
+            (copied(used, side, &tile, to_stage)?, format!("copy_{name}(filled, k0);"), None)
+        }
         Fetch::Element => (by_element(used, side, &tile)?, format!("place_{name}(filled, k0);"), None),
         _ => (in_vectors(used, side, &tile)?, format!("fetch_{name}(k0);"), Some(format!("place_{name}(filled);"))),
     };
@@ -138,7 +146,33 @@ fn stage(side: Side<'_>) -> String {
     format!("{} + stage * {}", ["shared_a", "shared_b"][side.slot], side.kernel.shared.stage.bytes)
 }
 
-fn copied(used: &mut Used, side: Side<'_>, tile: &Tile) -> Result<String, Error> {
+/// An operand that the threads of one warpgroup copy to a stage of the ring: `fill_a(tile, k0)`.
+///
+/// # Errors
+/// [`Error::Generated`] if a template fails: a defect of ours.
+pub(super) fn copied_to_ring(used: &mut Used, side: Side<'_>) -> Result<String, Error> {
+    let unroll = Some(side.kernel.tuning.pieces_under_way[side.slot]);
+    let to_ring = Destination { verb: "fill", argument: "tile", stage: tile_of_ring(side), unroll };
+    copied(used, side, &Tile::of(side), to_ring)
+}
+
+/// Where a tile of the ring's stage `tile` begins.
+fn tile_of_ring(side: Side<'_>) -> String {
+    match side.kernel.shared.stage.tiles[side.slot] {
+        0 => "tile".to_owned(),
+        offset => format!("tile + {offset}"),
+    }
+}
+
+/// What copies go to: [`CopiedText`] has the fields.
+struct Destination {
+    verb: &'static str,
+    argument: &'static str,
+    stage: String,
+    unroll: Option<u32>,
+}
+
+fn copied(used: &mut Used, side: Side<'_>, tile: &Tile, to: Destination) -> Result<String, Error> {
     let operand = side.operand();
     let variables = operand.coordinates.iter().map(|coordinate| coordinate.quantity);
     let mut speller = SweepSpeller::new(side.graph, used, &operand.sweep, &[]).with_variables(variables);
@@ -148,7 +182,10 @@ fn copied(used: &mut Used, side: Side<'_>, tile: &Tile) -> Result<String, Error>
     let record = CopiedText {
         threads: side.kernel.multiply.loaders(side.kernel.tile),
         title: side.title(),
-        stage: stage(side),
+        verb: to.verb,
+        argument: to.argument,
+        stage: to.stage,
+        unroll: to.unroll,
         outer: ["m", "n"][side.slot],
         at: tile.outer_and_k(),
         coordinates: placement.lines,
@@ -196,7 +233,6 @@ pub(super) fn computed(used: &mut Used, side: Side<'_>) -> Result<String, Error>
     let tile = Tile::of(side);
     let call = value::value(used, side)?;
     let raw = raw_argument(used, side, &tile);
-    let offset = side.kernel.shared.stage.tiles[side.slot];
     let unroll = side.kernel.tuning.pieces_under_way[side.slot];
     let pieces = PiecesText::new(used, side, &tile);
     let pass = if pieces.passes > unroll { Index::local("pass") } else { Index::ZERO };
@@ -205,7 +241,7 @@ pub(super) fn computed(used: &mut Used, side: Side<'_>) -> Result<String, Error>
     let record = ComputedText {
         number: spell(&number),
         pieces,
-        tile: if offset == 0 { "tile".to_owned() } else { format!("tile + {offset}") },
+        tile: tile_of_ring(side),
         result: call.result,
         call: tile.call() + &raw,
         unroll,

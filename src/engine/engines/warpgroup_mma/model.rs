@@ -105,6 +105,9 @@ const MEMORY_OF_A_MULTIPROCESSOR: f64 = 140e9;
 /// H200 in tiles of 128×256, of which 128 rows are computed, 738 µs, of 256×128 1014).
 const COMPUTED_ELEMENT: f64 = 0.2;
 
+/// The same for a piece that it copies.
+const COPIED_PIECE: f64 = 0.3;
+
 /// The same for an element of 8 and of 32 bits that is turned, and for each step of which some are, for what no other step hides (35 products on an
 /// H100, of which each was timed turned and copied: 128×1024×4096 of FP8 in tiles of 128×16 21 µs, 2048³ of FLOAT in tiles of 256×128 67, 1×1 filter
 /// gradient of FLOAT, 32×112×48×48 by 240, in tiles of 128×128 60).
@@ -160,6 +163,10 @@ const THREADS_OF_A_TILE: u32 = 256;
 const NARROW_BOXES: f64 = 1.9;
 const NARROW_MOVES: f64 = 2.5;
 
+/// By how much sums of a transposed product that go through the workspace take longer (1,200 configs of 18 decoding steps on an H200, 2026-11-28: with 1.0
+/// they took 1.22 of what was expected, others 0.97).
+const TURNED_COMBINATION: f64 = 1.6;
+
 /// How tiles are walked.
 struct Pace {
     /// Multiprocessors that have tiles.
@@ -198,7 +205,8 @@ impl Candidate<'_> {
         };
         let exposed = exposed / blocks.powf(BLOCKS_SHARE);
         let combination = if through_workspace {
-            COMBINATION * combination_seconds(self.extents, splits, device) * CLOCK
+            let turned = if self.is_transposed() { TURNED_COMBINATION } else { 1.0 };
+            turned * COMBINATION * combination_seconds(self.extents, splits, device) * CLOCK
         } else {
             0.0
         };
@@ -246,7 +254,8 @@ impl Candidate<'_> {
             BOX_ROW + (pieces - 1.0).max(0.0) * of_piece + f64::from(bytes) * part * BOX_BYTE
         };
         let boxes = [0, 1].map(|slot| f64::from([rows_a, rows_b][slot]) * of_row(self.box_rows[slot]));
-        let filled = f64::from(self.computed_rows) * COMPUTED_ELEMENT * depth + self.turned(depth);
+        let computed = f64::from(self.computed_rows) * COMPUTED_ELEMENT + self.copied_pieces * COPIED_PIECE;
+        let filled = computed * depth + self.turned(depth);
         [
             (Bound::MatrixRate, self.with_fragments(m * n * taps * depth * 2.0 / rate * promotion, depth)),
             (

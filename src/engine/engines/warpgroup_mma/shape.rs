@@ -287,6 +287,8 @@ pub(super) struct Candidate<'a> {
     /// Rows of a tile of A and of Bᵀ that are computed on their way, and that are turned.
     pub(super) computed_rows: u32,
     pub(super) turned_rows: u32,
+    /// Pieces that are copied on their way, for each element of k.
+    pub(super) copied_pieces: f64,
     /// Rows of A's and of B's boxes of a step.
     pub(super) box_rows: [BoxRows; 2],
     /// How many times what the rows of A and of Bᵀ hold is read from L2: more than once where they straddle its lines.
@@ -305,7 +307,9 @@ impl<'a> Candidate<'a> {
         let operands = || plan.operands.iter().zip([tile.m, tile.n]);
         let in_fragments = || operands().filter(|(operand, _)| operand.is_in_fragments());
         let computed = operands().filter(|(operand, _)| !operand.is_boxed() && !operand.is_in_fragments());
-        let (turned, computed): (Vec<_>, Vec<_>) = computed.partition(|(operand, _)| operand.is_turned());
+        let (turned, others): (Vec<_>, Vec<_>) = computed.partition(|(operand, _)| operand.is_turned());
+        let (copied, computed): (Vec<_>, Vec<_>) = others.into_iter().partition(|(operand, _)| operand.is_copied());
+        let pieces = |(operand, rows): (&OperandPlan, u32)| f64::from(rows) / operand.vector() as f64;
         let rows = |operands: Vec<(&OperandPlan, u32)>| operands.into_iter().map(|(_, rows)| rows).sum();
         let maps = || boxes.iter().flat_map(|boxes| boxes.read.iter().chain(&boxes.stored));
         let widest_row = maps().map(|map| map.box_dims[0] * map.element.bytes()).max();
@@ -331,6 +335,7 @@ impl<'a> Candidate<'a> {
             },
             computed_rows: rows(computed),
             turned_rows: rows(turned),
+            copied_pieces: copied.into_iter().map(pieces).sum(),
             box_rows: plan.box_rows(tile, operand),
             l2_reads: plan.operands.each_ref().map(|operand| super::model::l2_reads(operand.straddles())),
             fragment_rows: in_fragments().map(|(_, rows)| rows).sum(),
@@ -364,9 +369,14 @@ impl<'a> Candidate<'a> {
         self.plan.copy_seconds(device)
     }
 
-    /// Whether the first warpgroup computes some operand.
+    /// Whether the product is multiplied as its transpose.
+    pub(super) fn is_transposed(&self) -> bool {
+        self.arrangement == Arrangement::Transposed
+    }
+
+    /// Whether the first warpgroup computes or copies some operand.
     fn fills(&self) -> bool {
-        self.computed_rows + self.turned_rows > 0
+        self.computed_rows + self.turned_rows > 0 || self.copied_pieces > 0.0
     }
 
     /// Whether a warpgroup alone, or one of 128 rows, would multiply more columns by fragments that it computes than it should.
