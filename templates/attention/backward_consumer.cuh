@@ -33,7 +33,7 @@ const int plain_end = first_row + 63 < rows ? end_of(first_row) / ${ others }$ :
 float statistic[2], delta[2];
 #pragma unroll
 for (int e = 0; e < 2; ++e) {
-const unsigned long long place = (b * ${ heads }$ull + h) * ${ padded }$ull + min(row + 8 * e, ${ rows - 1 }$);
+const unsigned long long place = (b * ${ heads }$ull + h) * ${ padded }$ull + min(row + 8 * e, ${ last_row }$);
 statistic[e] = partial0[place], delta[e] = partial1[place];
 }
 <%- endif %>

@@ -147,6 +147,11 @@ pub(crate) fn plain() -> Graph {
     Backward::new([2, 2, 70, 90], [64, 64]).graph()
 }
 
+/// So many queries of a few more keys, causal, of two batches with two heads each.
+pub(crate) fn causal(queries: i64) -> Graph {
+    Backward { mask: band(None, Some(0)), ..Backward::new([2, 2, queries, queries + 20], [64, 64]) }.graph()
+}
+
 /// Groups of heads under windows, narrower and wider than a consumer's keys.
 pub(crate) fn narrow_windows() -> Vec<(String, Graph)> {
     let graph = |[left, right]: [i64; 2]| {

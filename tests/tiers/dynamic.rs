@@ -10,6 +10,7 @@ use fusewright::graph::{
 };
 use libtest_mimic::{Failed, Trial};
 
+use crate::attention_backward_cases;
 use crate::cases;
 use crate::pipeline;
 
@@ -37,7 +38,7 @@ struct Layer {
     texts: usize,
 }
 
-const LAYERS: [Layer; 10] = [
+const LAYERS: [Layer; 11] = [
     Layer { name: "pointwise", graph: pointwise, rows: &[2, 3, 17, 40, 41, 200], texts: 1 },
     Layer { name: "matmul", graph: |m| matmul(m, [96, 72], Half), rows: &[2, 65, 100, 128, 129, 300], texts: 3 },
     Layer { name: "tf32", graph: |m| matmul(m, [40, 36], Float), rows: &[33, 65, 128, 200], texts: 3 },
@@ -47,6 +48,12 @@ const LAYERS: [Layer; 10] = [
     Layer { name: "pixels", graph: |pixels| convolution(2, pixels), rows: &[5, 8, 12, 13, 20], texts: 3 },
     Layer { name: "image_gradients", graph: image_gradient, rows: &[1, 2, 3, 5, 8], texts: 3 },
     Layer { name: "filter_gradients", graph: filter_gradient, rows: &[1, 2, 3, 5, 8], texts: 3 },
+    Layer {
+        name: "attention_gradients",
+        graph: attention_backward_cases::causal,
+        rows: &[30, 128, 129, 200],
+        texts: 2,
+    },
     Layer { name: "row_sums", graph: row_sums, rows: &[3, 17, 64, 100], texts: 2 },
 ];
 

@@ -4,15 +4,15 @@ use serde::Serialize;
 
 use super::gradients::{GradientRows, GradientText, factors_text, scale_text};
 use super::sequences::{Boxed, batch_offset, offset_lines, with_offsets};
-use super::{LINE, LINE_BYTES, LOG2E, SECTIONS, STEP, length_line, number, pack_function, registers};
+use super::{LINE, LINE_BYTES, LOG2E, SECTIONS, STEP, count, length_line, number, pack_function, registers, stride};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{
-    AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardLayout, MmaType, ScoreGradients,
-    WGMMA_ROWS, head_lines, value_columns,
+    AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardLayout, MmaType, Number,
+    ScoreGradients, WGMMA_ROWS, head_lines, value_columns,
 };
 
 /// What `attention/backward_rows.cu` reads beside the function's name and parameters.
@@ -22,11 +22,11 @@ pub(in crate::codegen) struct RowsText {
     /// Lanes of a row, and rows of a block.
     lanes: u32,
     rows_of_block: u32,
-    rows: i64,
-    queries: i64,
-    heads: i64,
+    rows: Number,
+    queries: Number,
+    heads: Number,
     columns: i64,
-    padded: i64,
+    padded: Number,
     /// Types of O and dO.
     storage: [&'static str; 2],
     output: String,
@@ -58,8 +58,8 @@ pub(in crate::codegen) struct RowsText {
 
 pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &AttentionRowsKernel) -> RowsText {
     let offset = |id: TensorId| {
-        let stride = &graph.tensor(id).stride;
-        format!("{} + h * {}ull + query * {}ull", batch_offset(graph, id), stride[1], stride[2])
+        let [of_head, of_query] = [1, 2].map(|axis| stride(graph, id, axis));
+        format!("{} + h * {of_head}ull + query * {of_query}ull", batch_offset(graph, id))
     };
     let column = |id: TensorId, first: &str| match graph.tensor(id).stride[3] {
         1 => first.to_owned(),
@@ -81,11 +81,11 @@ pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: 
         threads: AttentionRowsKernel::THREADS,
         lanes: kernel.lanes(),
         rows_of_block: AttentionRowsKernel::THREADS / kernel.lanes(),
-        rows: batches * heads * queries,
-        queries,
-        heads,
+        rows: count(graph, "all_rows", batches * heads * queries),
+        queries: count(graph, "queries", queries),
+        heads: count(graph, "heads", heads),
         columns: kernel.head,
-        padded: kernel.padded,
+        padded: count(graph, "padded", kernel.padded),
         storage: [kernel.output, kernel.gradient].map(|id| names::storage_type(graph.tensor(id).data_type)),
         output: pointer(kernel.output),
         output_offset: format!("{} + {}", offset(kernel.output), column(kernel.output, "8 * lane")),
@@ -105,7 +105,7 @@ pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: 
         sink: kernel.sink.map(|id| format!("{}[h * {}ull]", pointer(id), graph.tensor(id).stride[1])),
         may_be_empty: kernel.may_be_empty,
         sequences: offset_lines(graph, [kernel.output, kernel.gradient, kernel.stats].into_iter()),
-        length: kernel.lengths.map(|id| length_line(graph, "length", id, queries.into())),
+        length: kernel.lengths.map(|id| length_line(graph, "length", id, count(graph, "queries", queries))),
     }
 }
 
@@ -113,9 +113,9 @@ pub(in crate::codegen) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: 
 #[derive(Serialize)]
 pub(in crate::codegen) struct SinksText {
     threads: u32,
-    batches: i64,
-    heads: i64,
-    padded: i64,
+    batches: Number,
+    heads: Number,
+    padded: Number,
     /// The line that says how many queries there are.
     lengths: String,
     result: String,
@@ -125,13 +125,15 @@ pub(in crate::codegen) struct SinksText {
 pub(in crate::codegen) fn sinks(graph: &FinalizedGraph, used: &mut Used, kernel: &AttentionSinksKernel) -> SinksText {
     ["FW_SHARED", "fw_block_total"].into_iter().for_each(|section| used.add(section));
     let [batches, heads, queries] = kernel.extents;
-    let length = kernel.lengths.map(|id| length_line(graph, "queries", id, queries.into()));
+    let queries = count(graph, "queries", queries);
+    let length = kernel.lengths.map(|id| length_line(graph, "queries", id, queries));
+    let kind = if graph.is_dynamic() { "const" } else { "constexpr" };
     SinksText {
         threads: AttentionSinksKernel::THREADS,
-        batches,
-        heads,
-        padded: kernel.padded,
-        lengths: length.unwrap_or_else(|| format!("constexpr int queries = {queries};")),
+        batches: count(graph, "batches", batches),
+        heads: count(graph, "heads", heads),
+        padded: count(graph, "padded", kernel.padded),
+        lengths: length.unwrap_or_else(|| format!("{kind} int queries = {queries};")),
         result: names::pointer(graph, kernel.result),
         result_step: graph.tensor(kernel.result).stride[1],
     }
@@ -200,9 +202,8 @@ struct ProducerText {
     others: u32,
     copies_rows: bool,
     rows_at: u32,
-    heads: i64,
-    padded: i64,
-    queries: i64,
+    heads: Number,
+    padded: Number,
 }
 
 /// What `attention/backward_consumer.cuh` reads.
@@ -224,10 +225,10 @@ struct ConsumerText {
     own_1_at: u32,
     others_at: u32,
     stage_bytes: u32,
-    rows: i64,
+    last_row: Number,
     others: u32,
-    heads: i64,
-    padded: i64,
+    heads: Number,
+    padded: Number,
     members: i64,
     /// What the generator of dropout is told.
     dropout: Option<String>,
@@ -411,9 +412,8 @@ impl Backward<'_, '_> {
             others: kernel.tile.others,
             copies_rows: problem.of_keys,
             rows_at: layout.rows,
-            heads: problem.extents.heads,
-            padded: problem.padded,
-            queries: problem.extents.queries,
+            heads: self.rows.query_heads(),
+            padded: self.rows.padded(),
         };
         template::render(template!("attention/backward_producer.cuh"), &record)
     }
@@ -447,10 +447,10 @@ impl Backward<'_, '_> {
             own_1_at: head_lines(problem.extents.head[0]) * kernel.tile.rows() * LINE_BYTES,
             others_at: layout.others,
             stage_bytes: layout.stage_bytes,
-            rows: problem.rows(),
+            last_row: self.rows.last_row(),
             others: kernel.tile.others,
-            heads: problem.extents.heads,
-            padded: problem.padded,
+            heads: self.rows.query_heads(),
+            padded: self.rows.padded(),
             members: problem.members(),
             dropout,
             scaling,
@@ -474,12 +474,13 @@ impl Backward<'_, '_> {
     fn left(&self) -> Option<String> {
         let ScoreGradients { members, chunks: [along, across], .. } = self.kernel.problem.gradients?;
         let words = ScoreGradients::CHUNK_BYTES / 4;
+        let graph = self.rows.graph;
         Some(format!(
             "unsigned* const gradients_of_keys = reinterpret_cast<unsigned*>(partial2) + \
              ({} * {}ull + m0 / {WGMMA_ROWS} + consumer) * {}ull + warp % 4 * {} + lane;",
             self.rows.local_head(),
-            members * along,
-            across * i64::from(words),
+            count(graph, "chunks of a head along queries", members * along),
+            count(graph, "words of chunks of keys", across * i64::from(words)),
             words / 4,
         ))
     }
@@ -490,7 +491,8 @@ impl Backward<'_, '_> {
         let words = i64::from(ScoreGradients::CHUNK_BYTES / 4);
         let of_step = i64::from(self.kernel.tile.others / ScoreGradients::CHUNK[1]) * words;
         let member = if members > 1 {
-            format!("member * {}ull + ", chunks.iter().product::<i64>() * words)
+            let of_member = chunks.iter().product::<i64>() * words;
+            format!("member * {}ull + ", count(self.rows.graph, "words of a head", of_member))
         } else {
             String::new()
         };

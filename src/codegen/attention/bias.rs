@@ -3,12 +3,12 @@
 use serde::Serialize;
 
 use super::gradients::GradientRows;
-use super::{LOG2E, number, spread_offset};
+use super::{LOG2E, count, number, spread_offset, stride};
 use crate::codegen::names;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
-use crate::graph::{AlibiSlopes, FinalTensor};
-use crate::kernel::{HeadSlopes, ScoreTensor};
+use crate::graph::{AlibiSlopes, FinalizedGraph, TensorId};
+use crate::kernel::{HeadSlopes, Number, ScoreTensor};
 
 /// What `attention/bias.cuh` reads.
 #[derive(Serialize)]
@@ -22,8 +22,8 @@ struct BiasText {
     scores: u32,
     pairs: u32,
     columns: u32,
-    last_query: i64,
-    last_key: i64,
+    last_query: Number,
+    last_key: Number,
     pointer: String,
     /// Where the values of a head begin, and how far from there one lies.
     head_offset: String,
@@ -146,11 +146,11 @@ impl GradientRows<'_, '_> {
             scores: self.scores(),
             pairs: self.scores() / 2,
             columns: self.others,
-            last_query: extents.queries - 1,
-            last_key: extents.keys - 1,
+            last_query: count(self.graph, "last_query", extents.queries - 1),
+            last_key: count(self.graph, "last_key", extents.keys - 1),
             pointer: names::pointer(self.graph, read.tensor),
-            head_offset: offset(tensor, [(0, "b"), (1, head)]),
-            offset: offset(tensor, [(2, &format!("{name}_query")), (3, &format!("{name}_key"))]),
+            head_offset: offset(self.graph, read.tensor, [(0, "b"), (1, head)]),
+            offset: offset(self.graph, read.tensor, [(2, &format!("{name}_query")), (3, &format!("{name}_key"))]),
         };
         let value = match is_paired {
             true => format!("fw_value({name}[i / 2].at[i & 1])"),
@@ -172,10 +172,11 @@ fn slope_of_frontend(heads: i64, head: &str) -> String {
 }
 
 /// Where an element lies along some axes; of extents of 1 there is one for all. Places of 32 bits need fewer registers.
-fn offset(tensor: &FinalTensor, at: [(usize, &str); 2]) -> String {
+fn offset(graph: &FinalizedGraph, id: TensorId, at: [(usize, &str); 2]) -> String {
+    let tensor = graph.tensor(id);
     let reach: i64 = at.iter().map(|&(axis, _)| (tensor.dim[axis] - 1).saturating_mul(tensor.stride[axis])).sum();
     let suffix = if reach > i64::from(i32::MAX) { "ull" } else { "u" };
     let spread = at.into_iter().filter(|&(axis, _)| tensor.dim[axis] > 1);
-    let terms: Vec<String> = spread.map(|(axis, at)| format!("({at}) * {}{suffix}", tensor.stride[axis])).collect();
+    let terms: Vec<String> = spread.map(|(axis, at)| format!("({at}) * {}{suffix}", stride(graph, id, axis))).collect();
     if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") }
 }

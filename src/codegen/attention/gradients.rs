@@ -4,13 +4,13 @@ use serde::Serialize;
 
 use super::output::RowStore;
 use super::sequences::{batch_offset, is_ragged};
-use super::{dropout, edge_text, existing_rows, length_lines, number};
+use super::{count, dropout, edge_text, existing_rows, length_lines, number, stride};
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{
-    BackwardDropout, BackwardOutput, BackwardProblem, BandEdge, Dropping, MaskedDropping, ScoreGradients,
+    BackwardDropout, BackwardOutput, BackwardProblem, BandEdge, Dropping, MaskedDropping, Number, ScoreGradients,
 };
 
 /// Own rows of a kernel: so many of a tile, by so many others of a step.
@@ -70,6 +70,31 @@ impl GradientRows<'_, '_> {
         self.others / 2
     }
 
+    /// A count of the kernel.
+    fn count(&self, name: &'static str, value: i64) -> Number {
+        count(self.graph, name, value)
+    }
+
+    /// Heads of Q, rows from one of them to the next among what is known of queries, and the last own row.
+    pub(super) fn query_heads(&self) -> Number {
+        self.count("heads", self.problem.extents.heads)
+    }
+
+    pub(super) fn padded(&self) -> Number {
+        self.count("padded", self.problem.padded)
+    }
+
+    pub(super) fn last_row(&self) -> Number {
+        self.count("last_row", self.problem.rows() - 1)
+    }
+
+    /// Tiles of own rows that a launch computes.
+    pub(super) fn units(&self) -> Number {
+        let tiles = self.problem.row_tiles(self.rows);
+        let of_head = if self.problem.pairs { (tiles + 1) / 2 * 2 } else { tiles };
+        self.count("units", self.problem.launched() * of_head)
+    }
+
     /// Whether tiles have different numbers of steps.
     pub(super) fn is_causal(&self) -> bool {
         self.problem.band.right.is_some()
@@ -79,9 +104,7 @@ impl GradientRows<'_, '_> {
     /// as many as those of any two, or those that had the longest of a turn have the shortest of the next.
     pub(super) fn walk(&self) -> [String; 3] {
         let first = if self.problem.pairs { "2 * blockIdx.x" } else { "blockIdx.x" };
-        let tiles = self.problem.row_tiles(self.rows);
-        let units = self.problem.launched() * if self.problem.pairs { (tiles + 1) / 2 * 2 } else { tiles };
-        [first.to_owned(), units.to_string(), self.next()]
+        [first.to_owned(), self.units().to_string(), self.next()]
     }
 
     fn next(&self) -> String {
@@ -120,7 +143,7 @@ impl GradientRows<'_, '_> {
     /// The lines that say which tile of own rows of which head a unit is, and which steps it has.
     pub(super) fn unit(&self) -> String {
         let (problem, rows) = (self.problem, self.rows);
-        let of_batch = problem.row_heads() / problem.extents.batches;
+        let of_batch = self.count("heads of a batch", problem.row_heads() / problem.extents.batches);
         let mut lines = self.place();
         lines.extend(self.passed_over());
         lines.push(format!("const unsigned b = head / {of_batch}u, h = head % {of_batch}u;"));
@@ -137,28 +160,32 @@ impl GradientRows<'_, '_> {
         lines.join("\n")
     }
 
-    /// The lines that say which tile of which head a unit is.
+    /// The lines that say which tile of which head a unit is. Of dynamic shapes one text does for all numbers of heads.
     fn place(&self) -> Vec<String> {
         let (problem, rows, heads) = (self.problem, self.rows, self.problem.launched());
-        let (tiles, section) = (problem.row_tiles(rows), problem.section);
+        let (tiles, section) = (problem.row_tiles(rows), problem.section.min(heads));
         let (of_head, unit) = if problem.pairs { ((tiles + 1) / 2, "unit / 2") } else { (tiles, "unit") };
         let first = if problem.of_launch.is_some() { "first_head + " } else { "" };
+        let last_tile = self.count("last_tile", tiles - 1);
         // of causal tiles the longest come first: the first keys, and the last queries
         let tile = |tile: &str| match self.is_causal() && !problem.of_keys {
-            _ if problem.pairs => format!("unit % 2 ? {} - {tile} : {tile}", tiles - 1),
-            true => format!("{} - {tile}", tiles - 1),
+            _ if problem.pairs => format!("unit % 2 ? {last_tile} - {tile} : {tile}"),
+            true => format!("{last_tile} - {tile}"),
             false => tile.to_owned(),
         };
-        if section >= heads {
+        let all = self.count("heads of a launch", heads);
+        if section >= heads && !self.graph.is_dynamic() {
             return vec![
-                format!("const unsigned head = {first}{unit} % {heads}u;"),
-                format!("const int m0 = ({}) * {rows};", tile(&format!("int({unit} / {heads}u)"))),
+                format!("const unsigned head = {first}{unit} % {all}u;"),
+                format!("const int m0 = ({}) * {rows};", tile(&format!("int({unit} / {all}u)"))),
             ];
         }
+        let units = self.count("units of a section", section * of_head);
+        let section = self.count("section", section);
         vec![
             "// heads that are in L2 together come before others, of these all with the same rows".to_owned(),
-            format!("const unsigned section = {unit} / {0}u * {section}u, rest = {unit} % {0}u;", section * of_head),
-            format!("const unsigned of_section = min({section}u, {heads}u - section);"),
+            format!("const unsigned section = {unit} / {units}u * {section}u, rest = {unit} % {units}u;"),
+            format!("const unsigned of_section = min({section}u, {all}u - section);"),
             format!("const unsigned head = {first}section + rest % of_section;"),
             format!("const int m0 = ({}) * {rows};", tile("int(rest / of_section)")),
         ]
@@ -167,11 +194,14 @@ impl GradientRows<'_, '_> {
     /// The lines that pass over units that are no tile.
     fn passed_over(&self) -> impl Iterator<Item = String> {
         let (problem, rows, all) = (self.problem, i64::from(self.rows), self.problem.row_heads());
-        let tiles = problem.row_tiles(self.rows);
-        let middle = (problem.pairs && tiles % 2 != 0)
-            .then(|| format!("if (unit % 2 && m0 == {}) continue;  // the one in the middle", tiles / 2 * rows));
-        let beyond = (all % problem.launched() != 0)
-            .then(|| format!("if (head >= {all}u) continue;  // the last launch has fewer"));
+        let (tiles, is_dynamic) = (problem.row_tiles(self.rows), self.graph.is_dynamic());
+        // an even number of tiles has none in the middle, but behind all
+        let middle = self.count("middle", if tiles % 2 != 0 { tiles / 2 * rows } else { tiles * rows });
+        let middle = (problem.pairs && (tiles % 2 != 0 || is_dynamic))
+            .then(|| format!("if (unit % 2 && m0 == {middle}) continue;  // the one in the middle"));
+        let has_fewer = problem.of_launch.is_some() && (all % problem.launched() != 0 || is_dynamic);
+        let beyond = has_fewer
+            .then(|| format!("if (head >= {}u) continue;  // the last launch has fewer", self.count("all heads", all)));
         middle.into_iter().chain(beyond)
     }
 
@@ -244,7 +274,7 @@ impl GradientRows<'_, '_> {
     /// What a generator says. Rows of keys have the eight columns of a counter side by side, rows of queries one each.
     fn drawn(&mut self, dropout: Dropping) -> Drops {
         let (problem, threshold) = (self.problem, dropout.threshold);
-        let heads = problem.extents.heads;
+        let heads = self.query_heads();
         if problem.of_keys {
             ["fw_kept_rows", "fw_drop"].into_iter().for_each(|section| self.used.add(section));
             let head = format!("b * {heads} + {}", self.query_head());
@@ -294,18 +324,13 @@ impl GradientRows<'_, '_> {
 
     fn output(&mut self, output: &BackwardOutput, first: u32, clears: bool) -> Result<GradientText, Error> {
         let (problem, tensor) = (self.problem, output.tensor);
-        let stride = &self.graph.tensor(tensor).stride;
+        let [of_head, of_row] = [1, 2].map(|axis| stride(self.graph, tensor, axis));
         let store = RowStore {
             tensor,
             first,
             head: output.head,
             rows: existing_rows(self.graph, tensor, problem.rows()),
-            row_offset: format!(
-                "{} + h * {}ull + row_of * {}ull",
-                batch_offset(self.graph, tensor),
-                stride[1],
-                stride[2]
-            ),
+            row_offset: format!("{} + h * {of_head}ull + row_of * {of_row}ull", batch_offset(self.graph, tensor)),
             stores: output.stores,
             operand: problem.operand,
             clears,

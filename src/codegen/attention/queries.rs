@@ -5,12 +5,12 @@ use serde::Serialize;
 use super::backward::BoxText;
 use super::gradients::{GradientRows, GradientText};
 use super::sequences::{Boxed, with_offsets};
-use super::{LINE, LINE_BYTES, SECTIONS, STEP, registers};
+use super::{LINE, LINE_BYTES, SECTIONS, STEP, count, registers};
 use crate::codegen::sections::Used;
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
 use crate::kernel::{
-    AttentionQueriesKernel, MmaType, QueriesTile, ScoreGradients, WGMMA_ROWS, head_lines, value_columns,
+    AttentionQueriesKernel, MmaType, Number, QueriesTile, ScoreGradients, WGMMA_ROWS, head_lines, value_columns,
 };
 
 /// What `attention/backward_queries.cu` reads beside the function's name and parameters.
@@ -41,8 +41,8 @@ pub(in crate::codegen) struct QueriesText {
     line_count: u32,
     /// The head among those whose gradients are in the workspace, and the chunks of a head, and of the same keys.
     local_head: String,
-    chunks_of_head: i64,
-    chunks_of_keys: i64,
+    chunks_of_head: Number,
+    chunks_of_keys: Number,
     lengths: bool,
     barrier_ids: Vec<u32>,
     parts: Vec<PartText>,
@@ -104,8 +104,8 @@ pub(in crate::codegen) fn queries(
         key_lines: (0..head_lines(head)).map(line).collect(),
         line_count: head_lines(head),
         local_head: rows.local_head().to_owned(),
-        chunks_of_head: gradients.chunks.iter().product(),
-        chunks_of_keys: gradients.chunks[1],
+        chunks_of_head: count(graph, "chunks of a head", gradients.chunks.iter().product()),
+        chunks_of_keys: count(graph, "chunks of keys", gradients.chunks[1]),
         lengths: problem.band.lengths.is_some(),
         barrier_ids: (1..=tile.consumers).collect(),
         parts,

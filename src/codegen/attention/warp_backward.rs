@@ -5,11 +5,12 @@ use serde::Serialize;
 use super::gradients::{GradientRows, GradientText, scale_text};
 use super::loads::{RowLoad, fragments};
 use super::sequences::{batch_offset, with_offsets};
+use super::stride;
 use super::warp::{SECTIONS, steps};
 use crate::codegen::sections::Used;
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
-use crate::kernel::{HeadRows, WarpBackwardKernel, value_columns};
+use crate::kernel::{HeadRows, Number, WarpBackwardKernel, value_columns};
 
 /// What `attention/warp_backward.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
@@ -17,7 +18,7 @@ pub(in crate::codegen) struct BackwardText {
     threads: u32,
     blocks: u32,
     accumulators: u32,
-    units: i64,
+    units: Number,
     unit: String,
     of_keys: bool,
     /// Whether dV is a result, and whether another gradient is.
@@ -27,10 +28,10 @@ pub(in crate::codegen) struct BackwardText {
     cap: Option<String>,
     /// What scores, as they are multiplied, or with their bias, are in powers of two.
     unit_of_scores: String,
-    heads: i64,
-    rows: i64,
+    heads: Number,
+    last_row: Number,
     others: u32,
-    padded: i64,
+    padded: Number,
     /// Heads whose rows are walked one after the other.
     members: i64,
     /// What brings own rows that change from member to member.
@@ -108,7 +109,7 @@ pub(in crate::codegen) fn backward(
         threads: tile.threads(),
         blocks: kernel.blocks,
         accumulators: first + all,
-        units: kernel.row_tiles() * problem.row_heads(),
+        units: rows.units(),
         unit: with_offsets(rows.unit(), graph, ragged.into_iter()),
         of_keys: problem.of_keys,
         has_values: problem.has_values(),
@@ -116,10 +117,10 @@ pub(in crate::codegen) fn backward(
         scale,
         cap: rows.cap(),
         unit_of_scores: rows.unit_of_scores(),
-        heads: problem.extents.heads,
-        rows: problem.rows(),
+        heads: rows.query_heads(),
+        last_row: rows.last_row(),
         others: tile.others,
-        padded: problem.padded,
+        padded: rows.padded(),
         members: problem.members(),
         reloads: problem.changing().map(|side| OWN_LOADS[side]),
         pitch_0: layout.pitches[0],
@@ -177,9 +178,9 @@ fn loads(graph: &FinalizedGraph, used: &mut Used, kernel: &WarpBackwardKernel) -
         _ => "h".to_owned(),
     });
     let mut load = |name, rows: HeadRows, head_of: &str, count, length, at: String, head| {
-        let stride = &graph.tensor(rows.tensor).stride;
+        let [of_head, of_row] = [1, 2].map(|axis| stride(graph, rows.tensor, axis));
         let batch = batch_offset(graph, rows.tensor);
-        let offset = format!("{batch} + ({head_of}) * {}ull + (first + row) * {}ull", stride[1], stride[2]);
+        let offset = format!("{batch} + ({head_of}) * {of_head}ull + (first + row) * {of_row}ull");
         let load = RowLoad { name, rows, offset, count, length, at, head, threads: tile.threads() };
         load.text(graph, used, problem.operand)
     };

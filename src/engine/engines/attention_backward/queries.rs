@@ -80,7 +80,9 @@ impl Offered {
     ) {
         let (gradients, all) = (queries.gradients, self.plan.extents.batches * self.plan.extents.key_heads[0]);
         let offset = builder.region((gradients.bytes() + 3) / 4);
-        let launched = Some(gradients.heads).filter(|&heads| heads < all);
+        // of dynamic shapes one text does for all numbers of launches
+        let is_dynamic = self.plan.graph.is_dynamic();
+        let launched = Some(gradients.heads).filter(|&heads| heads < all || is_dynamic);
         let mut kernel = self.kernel(pass, device);
         kernel.problem.gradients = Some(gradients);
         kernel.problem.of_launch = launched;
@@ -108,7 +110,7 @@ impl Offered {
         let (plan, Queries { tile, gradients, output, .. }) = (&self.plan, queries);
         let mut problem = plan.problem(false, vec![output], HELD_BY_L2);
         let launched = gradients.heads * gradients.members;
-        problem.of_launch = Some(launched).filter(|&heads| heads < problem.row_heads());
+        problem.of_launch = Some(launched).filter(|&heads| heads < problem.row_heads() || plan.graph.is_dynamic());
         problem.section = problem.section.min(launched);
         // what is kept of scores, the pass over keys keeps
         problem.scaling.iter_mut().for_each(|scaling| scaling.largest = None);
