@@ -5,7 +5,7 @@ fw_wait_for_previous_launch();
 const unsigned long long at = (unsigned long long)blockIdx.x * ${ threads }$ + threadIdx.x;
 if (at >= ${ items }$ull) return;
 const unsigned group = at % ${ groups }$ull;
-const unsigned query = at / ${ groups }$ull % ${ queries }$ull, head = at / ${ groups * queries }$ull;
+const unsigned query = at / ${ groups }$ull % ${ queries }$ull, head = at / ${ of_head }$ull;
 ${ dropout }$
 unsigned w[4] = {group, query, head, drop_state[2]};
 fw_philox(w, drop_state[0], drop_state[1]);

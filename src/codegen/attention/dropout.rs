@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-use super::number;
+use super::{count, number, stride};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
-use crate::kernel::{DropoutMaskKernel, Dropping};
+use crate::kernel::{DropoutMaskKernel, Dropping, Number};
 
 /// What `attention/dropout.cuh` reads.
 #[derive(Serialize)]
@@ -28,15 +28,17 @@ pub(super) fn state(graph: &FinalizedGraph, used: &mut Used, dropout: Dropping) 
 #[derive(Serialize)]
 pub(in crate::codegen) struct MaskText {
     threads: u32,
-    items: i64,
-    groups: i64,
-    queries: i64,
-    keys: i64,
+    items: Number,
+    groups: Number,
+    queries: Number,
+    /// Groups of a head.
+    of_head: Number,
+    keys: Number,
     threshold: u32,
     dropout: String,
     pointer: String,
     offset: String,
-    column_stride: i64,
+    column_stride: Number,
 }
 
 pub(in crate::codegen) fn mask(
@@ -45,20 +47,21 @@ pub(in crate::codegen) fn mask(
     kernel: &DropoutMaskKernel,
 ) -> Result<MaskText, Error> {
     used.add("fw_philox");
-    let ([_, heads, queries, keys], stride) = (kernel.extents, &graph.tensor(kernel.output).stride);
+    let [_, heads, queries, keys] = kernel.extents;
+    let told = |name, value| count(graph, name, value);
+    let heads = told("heads", heads);
+    let [of_batch, of_head, of_query, column_stride] = [0, 1, 2, 3].map(|axis| stride(graph, kernel.output, axis));
     Ok(MaskText {
         threads: DropoutMaskKernel::THREADS,
-        items: kernel.items(),
-        groups: kernel.groups(),
-        queries,
-        keys,
+        items: told("items", kernel.items()),
+        groups: told("groups", kernel.groups()),
+        queries: told("queries", queries),
+        of_head: told("groups of a head", kernel.groups() * queries),
+        keys: told("keys", keys),
         threshold: kernel.dropout.threshold,
         dropout: state(graph, used, kernel.dropout)?,
         pointer: names::pointer(graph, kernel.output),
-        offset: format!(
-            "head / {heads}u * {}ull + head % {heads}u * {}ull + query * {}ull",
-            stride[0], stride[1], stride[2]
-        ),
-        column_stride: stride[3],
+        offset: format!("head / {heads}u * {of_batch}ull + head % {heads}u * {of_head}ull + query * {of_query}ull"),
+        column_stride,
     })
 }

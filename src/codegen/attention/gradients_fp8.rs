@@ -4,14 +4,14 @@ use serde::Serialize;
 
 use super::fp8::Scaled;
 use super::gradients::{GradientRows, GradientText, factors_text};
-use super::length_line;
 use super::output::RowStore;
 use super::sequences::{batch_offset, offset_lines};
+use super::{count, length_line, stride};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::error::Error;
 use crate::graph::{DataType, FinalizedGraph, TensorId};
-use crate::kernel::{BackwardOutput, HalfRows, HalfRowsKernel};
+use crate::kernel::{BackwardOutput, HalfRows, HalfRowsKernel, Number};
 
 /// What `attention/half_rows.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
@@ -24,13 +24,13 @@ pub(in crate::codegen) struct HalfRowsText {
 /// One tensor: the blocks that have its rows, where these lie and go.
 #[derive(Serialize)]
 struct SideText {
-    begin: i64,
-    end: i64,
-    items: i64,
+    begin: Number,
+    end: Number,
+    items: Number,
     /// Vectors of 16 elements of a row.
     vectors: i64,
-    rows: i64,
-    heads: i64,
+    rows: Number,
+    heads: Number,
     length: Option<String>,
     /// The lines that say where sequences lie.
     sequences: Vec<String>,
@@ -38,43 +38,50 @@ struct SideText {
     pointer: String,
     offset: String,
     /// Elements from one to the next.
-    step: i64,
+    step: Number,
     is_vector: bool,
     region: String,
     convert: &'static str,
 }
 
+/// What launches tell of each tensor: the end of its blocks, its vectors, rows and heads.
+const COUNTS: [[&str; 4]; 5] = [
+    ["blocks 0", "items 0", "rows 0", "heads 0"],
+    ["blocks 1", "items 1", "rows 1", "heads 1"],
+    ["blocks 2", "items 2", "rows 2", "heads 2"],
+    ["blocks 3", "items 3", "rows 3", "heads 3"],
+    ["blocks 4", "items 4", "rows 4", "heads 4"],
+];
+
 pub(in crate::codegen) fn half_rows(graph: &FinalizedGraph, used: &mut Used, kernel: &HalfRowsKernel) -> HalfRowsText {
     used.add("fw_vector");
-    let mut begin = 0;
+    let mut begin = Number::from(0);
     let mut side = |(place, (heads, blocks)): (usize, (&HalfRows, i64))| {
-        let (id, [_, count, rows, size]) = (heads.tensor, heads.dim);
+        let (id, [_, heads_of_batch, rows, size]) = (heads.tensor, heads.dim);
         let tensor = graph.tensor(id);
         let convert = match tensor.data_type {
             DataType::Fp8E4M3 => "fw_f16x2_of_e4m3",
             _ => "fw_f16x2_of_e5m2",
         };
         [convert, names::storage_section(tensor.data_type)].into_iter().for_each(|section| used.add(section));
-        let first = begin;
-        begin += blocks;
+        let [end_name, items_name, rows_name, heads_name] = COUNTS[place];
+        let (first, end) = (begin, begin.value() + blocks);
+        begin = count(graph, end_name, end);
+        let rows = count(graph, rows_name, rows);
+        let [of_head, of_row, step] = [1, 2, 3].map(|axis| stride(graph, id, axis));
         SideText {
             begin: first,
             end: begin,
-            items: heads.items(),
+            items: count(graph, items_name, heads.items()),
             vectors: size / HalfRows::EACH,
             rows,
-            heads: count,
-            length: heads.lengths.map(|lengths| length_line(graph, "length", lengths, rows.into())),
+            heads: count(graph, heads_name, heads_of_batch),
+            length: heads.lengths.map(|lengths| length_line(graph, "length", lengths, rows)),
             sequences: offset_lines(graph, [id].into_iter()),
             storage: names::storage_type(tensor.data_type),
             pointer: names::pointer(graph, id),
-            offset: format!(
-                "{} + h * {}ull + row * {}ull",
-                batch_offset(graph, id),
-                tensor.stride[1],
-                tensor.stride[2]
-            ),
-            step: tensor.stride[3],
+            offset: format!("{} + h * {of_head}ull + row * {of_row}ull", batch_offset(graph, id)),
+            step,
             is_vector: heads.has_vectors,
             region: format!("partial{place}"),
             convert,
