@@ -105,8 +105,9 @@ const MEMORY_OF_A_MULTIPROCESSOR: f64 = 140e9;
 /// H200 in tiles of 128×256, of which 128 rows are computed, 738 µs, of 256×128 1014).
 const COMPUTED_ELEMENT: f64 = 0.2;
 
-/// The same for a piece that it copies.
-const COPIED_PIECE: f64 = 0.3;
+/// The same for a piece that it copies (on an H200, configs of which little else takes time: 16384×384×500 with a residual in tiles of 64×128 53 µs, which is
+/// 0.8, and 3000×1792×500 38 µs, 0.5).
+const COPIED_PIECE: f64 = 0.7;
 
 /// The same for an element of 8 and of 32 bits that is turned, and for each step of which some are, for what no other step hides (35 products on an
 /// H100, of which each was timed turned and copied: 128×1024×4096 of FP8 in tiles of 128×16 21 µs, 2048³ of FLOAT in tiles of 256×128 67, 1×1 filter
