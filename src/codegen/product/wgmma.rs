@@ -346,7 +346,7 @@ impl<'a> Skeleton<'a> {
     }
 
     /// Whether boxes are multiplied as they come.
-    fn is_copied(&self, slot: usize) -> bool {
+    fn is_direct(&self, slot: usize) -> bool {
         matches!(self.operand(slot).fetch, Fetch::Tma(_))
     }
 
@@ -542,7 +542,7 @@ impl<'a> Skeleton<'a> {
         if self.boxes_arrive_apart() {
             used.add("fw_named_barrier");
         }
-        let computed = (0..2).filter(|&slot| !self.is_copied(slot) && self.in_fragments(slot).is_none());
+        let computed = (0..2).filter(|&slot| !self.is_direct(slot) && self.in_fragments(slot).is_none());
         let computed: Vec<Side<'_>> = computed.map(|slot| self.side(slot)).collect();
         let mut operands = Vec::new();
         for &side in &computed {
@@ -566,7 +566,7 @@ impl<'a> Skeleton<'a> {
 
     fn ask(&self) -> AskText {
         let apart = self.boxes_arrive_apart();
-        let boxed = self.boxed("raw", "asked_stage", "asked_step", |slot| !apart || !self.is_copied(slot));
+        let boxed = self.boxed("raw", "asked_stage", "asked_step", |slot| !apart || !self.is_direct(slot));
         let BoxLoads { of_tile, of_step, sides, end } = boxed.loads();
         let first = boxed.takes_k().then(|| self.steps().origin_line("asked_step"));
         AskText {
@@ -584,14 +584,14 @@ impl<'a> Skeleton<'a> {
         if !self.has_direct_boxes() {
             return None;
         }
-        let boxed = self.boxed("full", "stage", "step", |slot| self.is_copied(slot));
+        let boxed = self.boxed("full", "stage", "step", |slot| self.is_direct(slot));
         let BoxLoads { of_tile, of_step, sides, end } = boxed.loads();
         let boxed_bytes = boxed.sides.iter().map(Side::boxed_bytes).sum();
         Some(DirectText { boxed_bytes, origin: of_tile.into_iter().chain(of_step).collect(), sides, end })
     }
 
     fn has_direct_boxes(&self) -> bool {
-        (self.boxes_arrive_apart() || self.copies()) && (0..2).any(|slot| self.is_copied(slot))
+        (self.boxes_arrive_apart() || self.copies()) && (0..2).any(|slot| self.is_direct(slot))
     }
 
     /// The loads of some operands' boxes, whose bytes are counted by a barrier of a stage.
