@@ -47,7 +47,7 @@
 //! Features: `reference` (the CPU engine), `emulator` (kernels on the CPU), `fuzz` (random graphs, with both), and `cli`, the
 //! default, with all of them. The way from a graph to a plan, and the C ABI, need none.
 //!
-//! Modules that are hidden here ([`fusion`], [`kernel`], [`capi`] and `fuzz`) are open to the repository's own programs; no promise
+//! Modules that are hidden here ([`fusion`], [`kernel`], [`capi`], `fuzz` and `cli`) are open to the repository's own programs; no promise
 //! holds for them.
 //!
 //! Two invariants: everything up to rendering does no I/O and needs no GPU; after [`support`] accepted a graph,
@@ -104,6 +104,14 @@ pub mod capi;
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub mod fuzz;
+
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod cli;
+
+/// Commands name the library as other programs do.
+#[cfg(feature = "cli")]
+extern crate self as fusewright;
 
 /// The example in the README, compiled and run with the other examples of this documentation.
 #[cfg(doctest)]

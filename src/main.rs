@@ -1,7 +1,5 @@
-//! The `fusewright` program. Everything it does is in [`cli`]; the compiler itself is the library.
-
-mod cli;
+//! The `fusewright` program. Everything it does is in [`fusewright::cli`].
 
 fn main() -> std::process::ExitCode {
-    cli::main()
+    fusewright::cli::main()
 }

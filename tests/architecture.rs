@@ -27,6 +27,7 @@ const ORDER: &[&str] = &[
     "session",
     "capi",
     "fuzz",
+    "cli",
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -521,7 +522,7 @@ fn unsafe_code_has_its_argument() {
         .map(|row| row.split('|').map(|cell| cell.trim().trim_end_matches('`')).collect())
         .collect();
     let mut files = Vec::new();
-    for folder in ["cudnn/src", "src"] {
+    for folder in ["cudnn/src", "python/src", "src"] {
         sources(&root.join(folder), &mut files);
     }
     files.sort();

@@ -62,9 +62,31 @@ impl Style {
     }
 }
 
+/// Where results go.
+enum Output {
+    Stdout(BufWriter<Stdout>),
+    Text(Vec<u8>),
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Stdout(output) => output.write(bytes),
+            Self::Text(text) => text.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Stdout(output) => output.flush(),
+            Self::Text(_) => Ok(()),
+        }
+    }
+}
+
 /// Where a command writes, and the worst that happened.
 pub(super) struct Console {
-    output: BufWriter<Stdout>,
+    output: Output,
     verbosity: Verbosity,
     colours: bool,
     outcome: Outcome,
@@ -74,7 +96,21 @@ impl Console {
     /// Writes results to standard output; colours only where a person looks on and `NO_COLOR` is not set.
     pub(super) fn new(verbosity: Verbosity) -> Self {
         let colours = io::stdout().is_terminal() && colours_are_wanted();
-        Self { output: BufWriter::with_capacity(1 << 16, io::stdout()), verbosity, colours, outcome: Outcome::Done }
+        let output = Output::Stdout(BufWriter::with_capacity(1 << 16, io::stdout()));
+        Self { output, verbosity, colours, outcome: Outcome::Done }
+    }
+
+    /// Keeps results as text, without colours.
+    pub(super) fn to_text() -> Self {
+        Self { output: Output::Text(Vec::new()), verbosity: Verbosity::Normal, colours: false, outcome: Outcome::Done }
+    }
+
+    /// What was kept; empty for standard output.
+    pub(super) fn into_text(self) -> String {
+        match self.output {
+            Output::Text(text) => String::from_utf8_lossy(&text).into_owned(),
+            Output::Stdout(_) => String::new(),
+        }
     }
 
     pub(super) fn verbosity(&self) -> Verbosity {

@@ -9,6 +9,7 @@ use fusewright::build::Build;
 use fusewright::codegen::Source;
 use fusewright::device::Device;
 use fusewright::engine::{EngineConfig, HeuristicMode, Knob, RankedConfig};
+use fusewright::graph::FinalizedGraph;
 use fusewright::kernel::{Launch, Parameter};
 use fusewright::tuning::TuningEntry;
 
@@ -32,7 +33,7 @@ pub(super) fn run(options: &ExplainOptions, console: &mut Console) -> Result<()>
     let paths = std::slice::from_ref(&options.file);
     files::for_each(paths, options.graph.as_ref(), console, |loaded, console| match options.source {
         true => print_source(loaded, &device, options.mode, console),
-        false => print(loaded, &device, options.mode, console),
+        false => print(&loaded.place, Arc::new(loaded.graph), &device, options.mode, console),
     })
 }
 
@@ -70,10 +71,16 @@ fn write_page(options: &ExplainOptions, path: &Path, device: &Device, console: &
     Ok(console.line(format_args!("{}: {}", plain::path(path), units::plural(entries.len(), "graph")))?)
 }
 
-fn print(loaded: LoadedGraph, device: &Device, mode: HeuristicMode, console: &mut Console) -> Result<()> {
-    console.line(console.paint(Style::Heading, &loaded.place))?;
-    let explained = Explanation::of(Arc::new(loaded.graph), device, mode);
-    let explanation = explained.map_err(|error| files::locate(&loaded.place, error))?;
+/// The explanation of a graph that was found at a place.
+pub(super) fn print(
+    place: &str,
+    graph: Arc<FinalizedGraph>,
+    device: &Device,
+    mode: HeuristicMode,
+    console: &mut Console,
+) -> Result<()> {
+    console.line(console.paint(Style::Heading, place))?;
+    let explanation = Explanation::of(graph, device, mode).map_err(|error| files::locate(place, error))?;
     stages(&explanation, console)?;
     heading(console, "verdict")?;
     let (verdict, nearest) = (&explanation.verdict, &explanation.nearest);

@@ -28,8 +28,10 @@ mod tensor_file;
 mod units;
 mod verify;
 
+use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser as _;
 use clap::error::ErrorKind;
@@ -37,36 +39,59 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
+use fusewright::device::Device;
+use fusewright::engine::HeuristicMode;
 use fusewright::error::Error;
+use fusewright::graph::FinalizedGraph;
 
 use arguments::{Arguments, Command, ExplainOptions};
 use console::{Console, Verbosity};
 use outcome::{Outcome, Stop};
 
-/// Reads the arguments, runs the command, and gives its exit code: 0 done, 1 refused or verification failed, 2 bad
-/// input or usage, 3 environment.
-pub(crate) fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+/// The program: [`run`] with the arguments of the process.
+pub fn main() -> ExitCode {
+    run(std::env::args_os().collect()).into()
+}
+
+/// Reads arguments, the program's name before them, runs the command, and gives its exit code: 0 done, 1 refused or verification
+/// failed, 2 bad input or usage, 3 environment.
+pub fn run(arguments: Vec<OsString>) -> u8 {
+    let plain: Vec<String> = arguments.iter().map(|one| plain::part(&one.to_string_lossy()).into_owned()).collect();
+    let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
-        Err(error) => return report_usage(&with_plain_arguments(error)),
+        // control characters as escapes: arguments are quoted in it
+        Err(error) => return report_usage(&Arguments::try_parse_from(plain).err().unwrap_or(error)),
     };
     let mut console = Console::new(arguments.verbosity());
     log_to_stderr(&console);
     let done = run_command(arguments.command, &mut console).and_then(|()| Ok(console.flush()?));
     match done {
-        Ok(()) => console.outcome().into(),
+        Ok(()) => console.outcome() as u8,
         // Whoever reads has read enough, as in `fusewright check … | head`.
-        Err(Stop::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(Stop::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Outcome::Done as u8,
         Err(Stop::Output(error)) => {
             console.complain(format_args!("cannot write the results: {error}"));
-            Outcome::Environment.into()
+            Outcome::Environment as u8
         }
         Err(Stop::Failed(error)) => {
             console.fail(&error);
             // The results so far are good; that they cannot be written adds nothing to the failure.
             let _ = console.flush();
-            console.outcome().into()
+            console.outcome() as u8
         }
+    }
+}
+
+/// What `fusewright explain` prints of a graph, as plain text.
+///
+/// # Errors
+/// As [`build::Build::in_mode`](crate::build::Build::in_mode); none for a refused graph.
+pub fn explanation(place: &str, graph: &Arc<FinalizedGraph>, device: &Device) -> Result<String, Error> {
+    let mut console = Console::to_text();
+    match explain::print(place, Arc::clone(graph), device, HeuristicMode::A, &mut console) {
+        Ok(()) => Ok(console.into_text()),
+        Err(Stop::Failed(error)) => Err(error),
+        Err(Stop::Output(error)) => Err(Error::environment(format!("an explanation cannot be written: {error}"))),
     }
 }
 
@@ -95,27 +120,21 @@ fn run_command(command: Command, console: &mut Console) -> outcome::Result<()> {
 }
 
 /// Help goes to standard output; usage errors to standard error, in the form of all others.
-fn report_usage(error: &clap::Error) -> ExitCode {
+fn report_usage(error: &clap::Error) -> u8 {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let _ = error.print();
-            ExitCode::SUCCESS
+            Outcome::Done as u8
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
-            Outcome::BadInput.into()
+            Outcome::BadInput as u8
         }
         _ => {
             let _ = write!(io::stderr(), "fusewright: {}", plain::lines(&error.render().to_string()));
-            Outcome::BadInput.into()
+            Outcome::BadInput as u8
         }
     }
-}
-
-/// The error that the arguments give with their control characters as escapes; they are quoted in it.
-fn with_plain_arguments(error: clap::Error) -> clap::Error {
-    let plain = std::env::args_os().map(|argument| plain::part(&argument.to_string_lossy()).into_owned());
-    Arguments::try_parse_from(plain).err().unwrap_or(error)
 }
 
 /// Sends the library's events to standard error, as `FUSEWRIGHT_LOG` says (`debug`, `fusewright::compile=trace`, …);

@@ -1,7 +1,6 @@
 //! Exit codes, and why a command stops early.
 
 use std::io;
-use std::process::ExitCode;
 
 use fusewright::error::Error;
 
@@ -17,12 +16,6 @@ pub(super) enum Outcome {
     BadInput = 2,
     /// Something is missing or broken around us: driver, NVRTC, disk, memory.
     Environment = 3,
-}
-
-impl From<Outcome> for ExitCode {
-    fn from(outcome: Outcome) -> Self {
-        Self::from(outcome as u8)
-    }
 }
 
 impl From<&Error> for Outcome {

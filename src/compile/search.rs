@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use super::library::containing_file;
+
 /// Major versions, the preferred one first.
 const MAJORS: [u32; 2] = [13, 12];
 
@@ -67,6 +69,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) variable: &'a dyn Fn(&str) -> Option<OsString>,
     /// The program's file, all links resolved.
     pub(super) executable: Option<PathBuf>,
+    /// The file that this code is in: the program's, or that of a library that the program loaded.
+    pub(super) library: Option<PathBuf>,
 }
 
 /// The folders of a list as in `PATH`, without those that depend on the working directory; an empty one means itself.
@@ -80,6 +84,7 @@ impl Surroundings<'_> {
         Self {
             variable: &|name: &str| std::env::var_os(name).filter(|value| !value.is_empty()),
             executable: std::env::current_exe().and_then(std::fs::canonicalize).ok(),
+            library: containing_file((Self::of_process as fn() -> Self as *const ()).cast()),
         }
     }
 
@@ -143,7 +148,7 @@ fn library(major: u32) -> String {
     format!("libnvrtc.so.{major}")
 }
 
-/// Package folders of the Pythons in sight: active environments, those on `PATH`, the user's and the system's.
+/// Package folders of the Pythons in sight: the one that this library is installed in, active environments, those on `PATH`, the user's and the system's.
 fn python_packages(around: &Surroundings<'_>) -> Vec<PathBuf> {
     let mut prefixes: Vec<PathBuf> =
         ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(|name| around.path(name)).collect();
@@ -157,7 +162,11 @@ fn python_packages(around: &Surroundings<'_>) -> Vec<PathBuf> {
     prefixes.extend(around.path("HOME").map(|home| home.join(".local")));
     prefixes.extend(["/usr/local", "/usr"].map(PathBuf::from));
 
-    let mut packages = around.paths("PYTHONPATH");
+    // as part of a Python package: what is installed beside it
+    let is_packages = |folder: &&Path| folder.ends_with("site-packages") || folder.ends_with("dist-packages");
+    let own = around.library.as_deref().and_then(|file| file.ancestors().find(is_packages));
+    let mut packages: Vec<PathBuf> = own.map(Path::to_owned).into_iter().collect();
+    packages.extend(around.paths("PYTHONPATH"));
     packages.extend(prefixes.iter().flat_map(|prefix| package_folders(prefix)));
     let mut seen = BTreeSet::new();
     packages.retain(|folder| seen.insert(std::fs::canonicalize(folder).unwrap_or_else(|_| folder.clone())));
@@ -185,7 +194,7 @@ mod tests {
     fn search(variables: &[(&str, &Path)]) -> Vec<Candidate> {
         let variables: BTreeMap<&str, &Path> = variables.iter().copied().collect();
         let variable = |name: &str| variables.get(name).map(|path| path.as_os_str().to_owned());
-        let around = Surroundings { variable: &variable, executable: None };
+        let around = Surroundings { variable: &variable, executable: None, library: None };
         chosen(&around).into_iter().chain(usual(&around)).collect()
     }
 
@@ -203,13 +212,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_installed_beside_a_python_package_is_found() {
+        let prefix = tempfile::tempdir().unwrap();
+        let packages = prefix.path().join("lib/python3.12/site-packages");
+        let library = Some(packages.join("fusewright/_core.abi3.so"));
+        let around = Surroundings { variable: &|_| None, executable: None, library };
+        assert!(usual(&around).contains(&Candidate::File(packages.join("nvidia/cu13/lib/libnvrtc.so.13"))));
+    }
+
+    #[test]
     fn what_was_fetched_into_the_program_s_repository_is_found() {
         let repository = tempfile::tempdir().unwrap();
         let program = repository.path().join("target/release/deps/fusewright");
         std::fs::create_dir_all(repository.path().join(".nv/13/nvidia/cu13/lib")).unwrap();
         assert_eq!(fetched(&program), None, "a folder above the program is no repository");
         std::fs::write(repository.path().join("Cargo.toml"), "").unwrap();
-        let around = Surroundings { variable: &|_| None, executable: Some(program) };
+        let around = Surroundings { variable: &|_| None, executable: Some(program), library: None };
         let library = Candidate::File(repository.path().join(".nv/13/nvidia/cu13/lib/libnvrtc.so.13"));
         assert_eq!(usual(&around).iter().filter(|candidate| **candidate == library).count(), 1);
         assert_eq!(fetched(&repository.path().join("bin/fusewright")), None, "an installed program has none");
