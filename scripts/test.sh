@@ -46,4 +46,11 @@ for example in examples/[0-9]*.rs; do
     cargo run --locked --quiet --example "$name" >"target/$name.out" || { tail -20 "target/$name.out"; exit 1; }
     tail -1 "target/$name.out"
 done
+case "${1:-}" in
+'')
+    step "Python"
+    scripts/python.sh
+    ;;
+*) echo "-- without the Python package: its tools are fetched" ;;
+esac
 step "done"

@@ -1,0 +1,80 @@
+"""fusewright: operation graphs in the cuDNN Graph API model, checked, explained, compiled and executed.
+
+>>> import fusewright
+>>> graph = fusewright.pygraph(io_data_type="HALF", intermediate_data_type="FLOAT", compute_data_type="FLOAT")
+>>> x = graph.tensor(name="x", dim=[1, 64, 128], stride=[8192, 128, 1])
+>>> w = graph.tensor(name="w", dim=[1, 128, 32], stride=[4096, 32, 1])
+>>> y = graph.relu(graph.matmul(x, w)).set_output(True)
+>>> verdict = graph.check("sm_90")
+>>> verdict.supported, verdict.surface
+(True, '90')
+
+Nothing here needs a GPU but ``Session("cuda:N")``: ``Session("cpu")`` computes graphs by the CPU engine, and
+``Session("emulator")`` runs the text of the generated kernels on the CPU.
+"""
+
+from __future__ import annotations
+
+from ._core import Array, Graph, Plan, Session, TensorInfo, Verdict, Violation, __version__, load, loads, rules
+from ._errors import (
+    EnvironmentFailure,
+    ExecutionError,
+    FusewrightError,
+    GeneratedCodeError,
+    InputError,
+    MalformedGraph,
+    NotSupported,
+)
+from ._pygraph import (
+    Tensor,
+    attention_implementation,
+    build_plan_policy,
+    convolution_mode,
+    data_type,
+    diagonal_alignment,
+    heur_mode,
+    norm_forward_phase,
+    padding_mode,
+    pygraph,
+    reduction_mode,
+    resample_mode,
+    reshape_mode,
+    scalar_type,
+    tensor_reordering,
+)
+
+__all__ = [
+    "Array",
+    "EnvironmentFailure",
+    "ExecutionError",
+    "FusewrightError",
+    "GeneratedCodeError",
+    "Graph",
+    "InputError",
+    "MalformedGraph",
+    "NotSupported",
+    "Plan",
+    "Session",
+    "Tensor",
+    "TensorInfo",
+    "Verdict",
+    "Violation",
+    "__version__",
+    "attention_implementation",
+    "build_plan_policy",
+    "convolution_mode",
+    "data_type",
+    "diagonal_alignment",
+    "heur_mode",
+    "load",
+    "loads",
+    "norm_forward_phase",
+    "padding_mode",
+    "pygraph",
+    "reduction_mode",
+    "resample_mode",
+    "reshape_mode",
+    "rules",
+    "scalar_type",
+    "tensor_reordering",
+]

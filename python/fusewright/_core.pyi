@@ -1,0 +1,175 @@
+"""What the package is made of, in Rust. Everything but ``run_command_line`` is exported by ``fusewright``."""
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
+__version__: str
+
+class TensorInfo:
+    """A tensor that a caller gives or gets; extents and strides are in elements."""
+
+    @property
+    def uid(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def dim(self) -> list[int]: ...
+    @property
+    def stride(self) -> list[int]: ...
+    @property
+    def data_type(self) -> str:
+        """cuDNN's name: ``FLOAT``, ``HALF``, ``BFLOAT16``, ``DOUBLE``, ``INT8``, ``UINT8``, ``INT32``, ``INT64``,
+        ``BOOLEAN``, ``FP8_E4M3`` or ``FP8_E5M2``."""
+    @property
+    def is_pass_by_value(self) -> bool:
+        """Whether it is a number that the caller gives at each execution."""
+
+class Graph:
+    """A well-formed graph whose tensors all have type, extents and strides. It does not change."""
+
+    @staticmethod
+    def from_json(text: str, place: str = "graph") -> Graph:
+        """The one graph of a text of cuDNN-frontend JSON; ``place`` names it in messages.
+
+        Raises ``MalformedGraph``.
+        """
+    @property
+    def name(self) -> str: ...
+    @property
+    def key(self) -> str:
+        """A digest that equal graphs share, whatever their names and the order of their operations."""
+    @property
+    def inputs(self) -> list[TensorInfo]:
+        """Tensors that a caller gives, in ascending order of uids.
+
+        Scalars whose values the graph states are not among them.
+        """
+    @property
+    def outputs(self) -> list[TensorInfo]:
+        """Tensors that a caller gets, in ascending order of uids."""
+    def to_json(self) -> str:
+        """The graph as JSON of frontend 1.32."""
+    def check(self, arch: str = "sm_90") -> Verdict:
+        """Whether it runs on a chip. Raises ``InputError`` for a chip that is none."""
+    def explain(self, arch: str = "sm_90") -> str:
+        """What ``fusewright explain`` prints: stages, verdict, engine, configs, launches, floor."""
+    def source(self, arch: str = "sm_90") -> str:
+        """The CUDA text of its kernel. Raises ``NotSupported``."""
+    def expected_seconds(self, arch: str = "sm_90") -> float:
+        """Time of one execution by the engine's model, an orientation. Raises ``NotSupported``."""
+
+def load(path: str | PathLike[str]) -> list[Graph]:
+    """The graphs of a file: JSON, JSON lines or a log of the frontend.
+
+    Raises ``MalformedGraph`` for the first that is not well formed.
+    """
+
+def loads(text: str, place: str = "text") -> list[Graph]:
+    """The graphs of a text, as ``load``."""
+
+def rules() -> list[tuple[str, str]]:
+    """Ids of the documented rules, and what each says in a line; ``fusewright rules ID`` tells more."""
+
+def run_command_line(arguments: Sequence[str]) -> int: ...
+
+class Violation:
+    """A broken rule of a surface."""
+
+    @property
+    def surface(self) -> str: ...
+    @property
+    def rule(self) -> str: ...
+    @property
+    def where(self) -> str:
+        """Operation and tensor."""
+    @property
+    def required(self) -> str: ...
+    @property
+    def found(self) -> str: ...
+
+class Verdict:
+    """Whether a graph runs on a chip; true where it does. ``str`` is for people."""
+
+    @property
+    def supported(self) -> bool: ...
+    @property
+    def surface(self) -> str | None:
+        """The surface that holds as documented."""
+    @property
+    def engine(self) -> str | None: ...
+    @property
+    def relaxed(self) -> list[str]:
+        """Rules that the graph breaks and the engine does without."""
+    @property
+    def violations(self) -> list[Violation]: ...
+    @property
+    def nearest(self) -> list[str]:
+        """The smallest changes with which a refused graph runs, as sentences."""
+    @property
+    def json(self) -> str:
+        """The record that ``fusewright check --format json`` writes."""
+    def __bool__(self) -> bool: ...
+
+class Session:
+    """A device and the plans that were made for it; shared by threads.
+
+    ``device`` is ``cuda:N``, ``cpu`` (the CPU engine) or ``emulator`` (generated kernels on the CPU, by the host's C++
+    compiler). With ``dynamic_shapes`` one binary serves many shapes of a graph. Raises ``EnvironmentFailure`` where a
+    driver, a GPU or a compiler is missing.
+    """
+
+    def __init__(self, device: str = "cuda:0", *, dynamic_shapes: bool = False) -> None: ...
+    @property
+    def device(self) -> str: ...
+    def plan(self, graph: Graph) -> Plan:
+        """The plan of a graph, from memory, from disk or compiled now.
+
+        Raises ``NotSupported``, ``EnvironmentFailure``, ``GeneratedCodeError``.
+        """
+    def stats(self) -> dict[str, int]:
+        """What was asked and done so far; of a GPU alone."""
+
+class Plan:
+    """A graph that is ready to be executed, from any thread."""
+
+    @property
+    def graph(self) -> Graph: ...
+    @property
+    def engine(self) -> str: ...
+    @property
+    def config(self) -> str: ...
+    @property
+    def workspace_bytes(self) -> int: ...
+    @property
+    def inputs(self) -> list[TensorInfo]: ...
+    @property
+    def outputs(self) -> list[TensorInfo]: ...
+    def run(self, *tensors: Any, stream: int | None = None) -> list[Array]:
+        """Executes with ``inputs`` in their order, and gives ``outputs`` in theirs.
+
+        Tensors are whatever exports DLPack, of the graph's types and extents, on a GPU also with its strides; scalars
+        that are passed by value are numbers. On a GPU the work is put on ``stream`` (a ``cudaStream_t`` as a number;
+        the default one unless it is given), which has to live as long as the outputs, and nothing is waited for.
+        Raises ``ExecutionError``.
+        """
+    def launch(self, pointers: Sequence[int], workspace: int, stream: int, scalars: Sequence[float] = ()) -> None:
+        """Puts one execution on a stream of the GPU and returns; nothing is allocated or waited for.
+
+        ``pointers`` are device addresses of all ``inputs`` that are no scalars and then of all ``outputs``,
+        ``workspace`` that of ``workspace_bytes``. The caller keeps the memory until the work is done.
+        Raises ``ExecutionError``.
+        """
+
+class Array:
+    """An output; ``numpy.from_dlpack``, ``torch.from_dlpack`` and others take it without a copy."""
+
+    @property
+    def shape(self) -> list[int]: ...
+    @property
+    def strides(self) -> list[int]:
+        """In elements."""
+    @property
+    def data_type(self) -> str: ...
+    def __dlpack__(self, **keywords: Any) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...

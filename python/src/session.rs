@@ -1,0 +1,112 @@
+//! Sessions: plans of graphs on the CPU engine, in the emulator, on a GPU.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fusewright::build::Build;
+use fusewright::device::{ComputeCapability, Device};
+use fusewright::emulator::{self, EmulatedKernel};
+use fusewright::engine;
+use fusewright::error::Error;
+use fusewright::reference;
+use fusewright::session::{self as core, SessionOptions};
+use pyo3::prelude::*;
+use tempfile::TempDir;
+
+use crate::errors::{detached, input_error};
+use crate::graph::Graph;
+use crate::plan::{Executable, Plan};
+
+/// What computes graphs.
+enum Backend {
+    Cpu,
+    /// With the folder of kernels that were compiled for the CPU.
+    Emulator(TempDir),
+    Gpu(Arc<core::Session>),
+}
+
+/// A device, and the plans that were made for it.
+#[pyclass(frozen, module = "fusewright")]
+pub(crate) struct Session {
+    #[pyo3(get)]
+    device: String,
+    backend: Backend,
+    has_dynamic_shapes: bool,
+    /// Those of the CPU engine and the emulator, by the graph's key and its outer tensors; a GPU's session keeps its own.
+    plans: Mutex<HashMap<String, Arc<Executable>>>,
+}
+
+#[pymethods]
+impl Session {
+    #[new]
+    #[pyo3(signature = (device = "cuda:0", *, dynamic_shapes = false))]
+    fn new(py: Python<'_>, device: &str, dynamic_shapes: bool) -> PyResult<Self> {
+        let backend = match device.split_once(':').unwrap_or((device, "0")) {
+            ("cpu", "0") => Backend::Cpu,
+            ("emulator", "0") => Backend::Emulator(detached(py, emulator_folder)?),
+            ("cuda", ordinal) if ordinal.parse::<u32>().is_ok() => {
+                let ordinal = ordinal.parse().unwrap_or(0);
+                let options = SessionOptions { has_dynamic_shapes: dynamic_shapes, ..SessionOptions::default() };
+                Backend::Gpu(Arc::new(detached(py, || core::Session::open(ordinal, options))?))
+            }
+            _ => {
+                return Err(input_error(py, format!("device: '{device}' is none; required: cpu, emulator or cuda:N")));
+            }
+        };
+        Ok(Self { device: device.to_owned(), backend, has_dynamic_shapes: dynamic_shapes, plans: Mutex::default() })
+    }
+
+    /// The plan of a graph; of equal graphs it is made once.
+    fn plan(&self, py: Python<'_>, graph: &Graph) -> PyResult<Plan> {
+        let executable = detached(py, || self.executable(graph))?;
+        Ok(Plan::new(Arc::clone(&graph.graph), graph.clone(), executable))
+    }
+
+    /// What was asked and done so far, by name; of a GPU alone.
+    fn stats(&self) -> HashMap<&'static str, u64> {
+        let Backend::Gpu(session) = &self.backend else { return HashMap::new() };
+        let stats = session.stats();
+        HashMap::from([("misses", stats.misses()), ("plans", stats.plans as u64)])
+    }
+
+    fn __repr__(&self) -> String {
+        let shapes = if self.has_dynamic_shapes { ", dynamic_shapes=True" } else { "" };
+        format!("Session({:?}{shapes})", self.device)
+    }
+}
+
+impl Session {
+    fn executable(&self, graph: &Graph) -> Result<Arc<Executable>, Error> {
+        if let Backend::Gpu(session) = &self.backend {
+            return Ok(Arc::new(Executable::Gpu(session.plan(&graph.graph)?)));
+        }
+        let key = graph.identity();
+        let known = |plans: &HashMap<String, Arc<Executable>>| plans.get(&key).cloned();
+        if let Some(executable) = known(&self.plans.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(executable);
+        }
+        let made = Arc::new(match &self.backend {
+            Backend::Emulator(folder) => emulated(graph, folder.path())?,
+            _ => reference::supports(&graph.graph).map(|()| Executable::Cpu)?,
+        });
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Arc::clone(plans.entry(key).or_insert(made)))
+    }
+}
+
+fn emulator_folder() -> Result<TempDir, Error> {
+    emulator::compiler_version()?;
+    let cannot = |error: std::io::Error| Error::environment(format!("no folder can be made for the emulator: {error}"));
+    tempfile::tempdir().map_err(cannot)
+}
+
+/// The kernel of a graph, compiled for the CPU.
+fn emulated(graph: &Graph, folder: &Path) -> Result<Executable, Error> {
+    let device = Device::typical(ComputeCapability::SM_90);
+    let build = Build::first(&engine::select(&graph.graph, device.capability)?, &device)?;
+    // SAFETY: the source was rendered from the graph that the kernel is run for.
+    let kernel = unsafe { EmulatedKernel::compile(&build.source, folder) }?;
+    let (engine, config) = (build.config.engine.to_owned(), build.config.to_string());
+    Ok(Executable::Emulator { kernel, engine, config })
+}
