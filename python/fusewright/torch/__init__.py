@@ -1,0 +1,98 @@
+"""`torch.compile(backend="fusewright")`: Inductor, with matmuls and convolutions fused with what surrounds them.
+
+Everything that is not a region of ours stays Inductor's, forward and backward. `explain` tells for a model what was
+fused, what was not, and why.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch._functorch import config as functorch_config
+from torch._inductor import config as inductor_config
+
+from ._explain import AnchorReport, Explanation
+from ._options import Options, split_options
+from ._pass import FusionPass, compose, recorded_reports
+
+__all__ = ["AnchorReport", "Explanation", "Options", "backend", "disable", "enable", "explain"]
+
+_HOOK = "post_grad_custom_pre_pass"
+
+
+def backend(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Any:
+    """Compiles a graph of Dynamo's as Inductor does, with our pass in its post-grad hook.
+
+    `mode` and `options` are those of `torch.compile`; options that begin with `fusewright.` are `Options`.
+    """
+    from torch._inductor.compile_fx import compile_fx
+
+    ours, theirs = split_options(options)
+    patches = {**_mode_options(mode), **theirs}
+    patches[_HOOK] = compose(patches.get(_HOOK, getattr(inductor_config, _HOOK)), FusionPass(ours))
+    return compile_fx(gm, list(example_inputs), config_patches=patches)
+
+
+def _mode_options(mode: str | None) -> dict[str, Any]:
+    if mode is None or mode == "default":
+        return {}
+    return torch._inductor.list_mode_options(mode)
+
+
+_before_enable: list[Any] = []
+
+
+def enable(options: Mapping[str, Any] | None = None) -> None:
+    """Puts our pass into every later `torch.compile` of this process that uses Inductor."""
+    ours, theirs = split_options(options)
+    if theirs:
+        raise ValueError(f"{min(theirs)} is not an option of fusewright")
+    disable()
+    existing = getattr(inductor_config, _HOOK)
+    _before_enable.append(existing)
+    setattr(inductor_config, _HOOK, compose(existing, FusionPass(ours)))
+
+
+def disable() -> None:
+    """Takes back `enable`."""
+    if _before_enable:
+        setattr(inductor_config, _HOOK, _before_enable.pop())
+
+
+def explain(
+    model: torch.nn.Module | Any, *inputs: Any, options: Mapping[str, Any] | None = None, **keywords: Any
+) -> Explanation:
+    """Compiles a model for these inputs, and tells what became of every matmul and convolution.
+
+    The model runs once; where a result requires gradients, so does its backward. Gradients and buffers of the model
+    are left as they were.
+    """
+    torch._dynamo.reset()
+    uncached = {"fx_graph_cache": False, **(options or {})}
+    compiled = torch.compile(model, backend=partial(backend, options=uncached))
+    buffers = {name: b.clone() for name, b in model.named_buffers()} if isinstance(model, torch.nn.Module) else {}
+    try:
+        with recorded_reports() as reports, functorch_config.patch(enable_autograd_cache=False):
+            _run_backward(compiled(*inputs, **keywords), model, inputs)
+    finally:
+        for name, saved in buffers.items():
+            model.get_buffer(name).data.copy_(saved)
+        torch._dynamo.reset()
+    return Explanation(list(reports))
+
+
+def _run_backward(results: Any, model: Any, inputs: Sequence[Any]) -> None:
+    """Asks for gradients of all results, without keeping them."""
+    tensors = [t for t in torch.utils._pytree.tree_leaves(results) if isinstance(t, torch.Tensor) and t.requires_grad]
+    leaves: list[torch.Tensor] = list(model.parameters()) if isinstance(model, torch.nn.Module) else []
+    leaves += [t for t in torch.utils._pytree.tree_leaves(list(inputs)) if isinstance(t, torch.Tensor)]
+    leaves = [t for t in leaves if t.requires_grad]
+    if tensors and leaves:
+        torch.autograd.grad(tensors, leaves, [torch.ones_like(t) for t in tensors], allow_unused=True)

@@ -1,0 +1,262 @@
+# mypy: allow-untyped-calls
+"""The pass over Inductor's post-grad graphs that replaces regions by `fusewright::run`."""
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
+from torch.fx import Graph, Node
+
+import fusewright
+
+from . import _op
+from ._explain import AnchorReport, report_of
+from ._layout import same_strides
+from ._options import Options
+from ._regions import Region, Search, find_anchors, outside_users, search
+from ._select import Decision, decide
+from ._translate import CHANNELS_LAST, VIEWS, Anchor, tensor_value
+
+aten = torch.ops.aten
+
+CPU_ARCH = "sm_90"
+"""The architecture whose rules decide where tensors are on the CPU."""
+
+_SOURCES = tuple(sorted(str(path) for path in Path(__file__).parent.glob("*.py")))
+_reports: list[AnchorReport] | None = None
+
+
+@contextmanager
+def recorded_reports() -> Iterator[list[AnchorReport]]:
+    """Collects what the passes of this process say about each anchor."""
+    global _reports
+    outer, _reports = _reports, []
+    try:
+        yield _reports
+    finally:
+        _reports = outer
+
+
+class FusionPass(CustomGraphPass):
+    """Replaces the regions of a graph that an engine takes and that selection keeps."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    def __call__(self, graph: Graph) -> None:
+        for anchor in find_anchors(graph):
+            found = self._search(anchor)
+            decision = self._decide(found)
+            if _reports is not None:
+                _reports.append(report_of(found, decision))
+            if decision.taken and found.region is not None:
+                replace(found.region, self.options.device)
+        graph.lint()
+
+    def uuid(self) -> Any:
+        """Names everything that the result depends on beside the graph."""
+        device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+        tf32 = (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32)
+        return (fusewright.__version__, get_hash_for_files(_SOURCES), self.options, device, tf32)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FusionPass) and self.options == other.options
+
+    def __hash__(self) -> int:
+        return hash(self.options)
+
+    def _search(self, anchor: Anchor) -> Search:
+        obstacle = _obstacle(anchor, self.options.device)
+        if obstacle is not None:
+            return Search(anchor, refusals=[obstacle])
+        return search(
+            anchor,
+            arch=_arch(tensor_value(anchor.value).device),
+            strict_rounding=self.options.strict_rounding,
+            relayout=self.options.select == "always",
+        )
+
+    def _decide(self, found: Search) -> Decision:
+        if found.region is None:
+            return Decision(False, "no engine takes it")
+        decision = decide(found.region, self.options)
+        return self._with_plan(found.region, decision) if decision.taken else decision
+
+    def _with_plan(self, region: Region, decision: Decision) -> Decision:
+        """The decision, once the plan is made: neither the first run nor the capture of a CUDA graph is to compile."""
+        device = tensor_value(region.anchor.value).device
+        try:
+            _op.plan_for(region.translation.text, _op.session_name(device, self.options.device))
+        except fusewright.FusewrightError as error:
+            return Decision(False, f"no plan: {error}", decision.times)
+        return decision
+
+
+class ComposedPass(CustomGraphPass):
+    """Passes in turn, so that ours leaves what the user has set."""
+
+    def __init__(self, passes: Sequence[Callable[[Graph], None]]) -> None:
+        self.passes = tuple(passes)
+
+    def __call__(self, graph: Graph) -> None:
+        for graph_pass in self.passes:
+            graph_pass(graph)
+
+    def uuid(self) -> Any:
+        """`None`, which keeps the result out of caches, where a pass has no identity."""
+        ids = [p.uuid() if isinstance(p, CustomGraphPass) else None for p in self.passes]
+        return None if None in ids else tuple(ids)
+
+
+def compose(existing: Any, ours: FusionPass) -> Any:
+    """The hook's value with our pass after the passes that are there."""
+    if existing is None:
+        return ours
+    if isinstance(existing, (list, tuple)):
+        return [*existing, ours]
+    return ComposedPass((existing, ours))
+
+
+def _arch(device: torch.device) -> str:
+    if device.type != "cuda":
+        return CPU_ARCH
+    major, minor = torch.cuda.get_device_capability(device)
+    return f"sm_{major}{minor}"
+
+
+def _obstacle(anchor: Anchor, session: str) -> str | None:
+    """What speaks against an anchor beside the support surfaces."""
+    value = tensor_value(anchor.value)
+    sessions = {"cpu": ("", "cpu", "emulator"), "cuda": ("", str(value.device))}.get(value.device.type, ())
+    if session not in sessions:
+        return f"tensors on {value.device}, session {session or 'of the same device'}"
+    if value.device.type == "cuda" and value.dtype is torch.float32 and _is_full_precision(anchor):
+        return "FLOAT cores compute in TF32, which PyTorch's settings do not allow here"
+    return None
+
+
+def _is_full_precision(anchor: Anchor) -> bool:
+    if anchor.kind == "scaled_mm":
+        return False
+    allowed = torch.backends.cudnn.allow_tf32 if anchor.is_convolution else torch.backends.cuda.matmul.allow_tf32
+    return not allowed
+
+
+# Replacement.
+
+
+def replace(region: Region, session: str) -> None:
+    """Puts one `fusewright::run` in the place of a region, before the first outside user of its results."""
+    graph = region.anchor.call.graph
+    inside = region.nodes
+    views = _outliving_views(region.members, inside)
+    order = {node: index for index, node in enumerate(graph.nodes)}
+    place = min(outside_users(inside, inside), key=order.__getitem__)
+    with graph.inserting_before(place):
+        results = _call(graph, region, session)
+        for old, new in zip(region.translation.outputs, results, strict=True):
+            old.replace_all_uses_with(new, delete_user_cb=_is_to_redirect(inside, set(views)))
+    for view in views:
+        place.prepend(view)
+    _erase(region, kept=set(views))
+
+
+def _outliving_views(members: Sequence[Node], inside: set[Node]) -> list[Node]:
+    """Views that something outside reads, directly or through further views."""
+    views: set[Node] = set()
+    for node in reversed(members):
+        if node.target in VIEWS and any(u not in inside or u in views for u in node.users):
+            views.add(node)
+    return [node for node in members if node in views]
+
+
+def _is_to_redirect(inside: set[Node], views: set[Node]) -> Callable[[Node], bool]:
+    """Outside users read the new value, and so do views that outlive the region."""
+    return lambda user: user not in inside or user in views
+
+
+def _call(graph: Graph, region: Region, session: str) -> list[Node]:
+    """The operator's call and one node for each of its results, of the extents and strides of the old values."""
+    translation = region.translation
+    inputs = [
+        _clone(graph, n, CHANNELS_LAST[tensor_value(n).dim()]) if n in translation.relayout_inputs else n
+        for n in translation.inputs
+    ]
+    arguments: tuple[Any, ...] = (inputs, translation.text)
+    call = graph.call_function(_op.RUN, (*arguments, session) if session else arguments)
+    descriptions = _op.signature(translation.text).outputs
+    mode = tensor_value(region.anchor.value).fake_mode  # type: ignore[attr-defined]
+    device = tensor_value(region.anchor.value).device
+    with mode:
+        values = [torch.empty_strided(d.dim, d.stride, dtype=d.dtype, device=device) for d in descriptions]
+    call.meta["val"] = values
+    fakes = [tensor_value(node) for node in inputs]
+    call.meta["eager_input_vals"] = ((fakes, *call.args[1:]), {})
+    results = []
+    for index, (old, value) in enumerate(zip(translation.outputs, values, strict=True)):
+        item = graph.call_function(operator.getitem, (call, index))
+        item.meta["val"] = value
+        results.append(_like(graph, item, tensor_value(old)))
+    return results
+
+
+def _like(graph: Graph, node: Node, wanted: torch.Tensor) -> Node:
+    """The node's value under the extents, and with the strides, of another."""
+    if tuple(tensor_value(node).shape) != tuple(wanted.shape):
+        node = _computed(graph, aten.reshape.default, (node, list(wanted.shape)))
+    if same_strides(tuple(wanted.shape), tensor_value(node).stride(), wanted.stride()):
+        return node
+    return _clone(graph, node, torch.contiguous_format)
+
+
+def _clone(graph: Graph, node: Node, memory_format: torch.memory_format) -> Node:
+    return _computed(graph, aten.clone.default, (node,), {"memory_format": memory_format})
+
+
+def _computed(graph: Graph, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Node:
+    """A call whose value the fake tensors of its arguments tell."""
+    node = graph.call_function(target, args, kwargs or {})
+    fake = torch.fx.node.map_arg(args, tensor_value)
+    with node.args[0].meta["val"].fake_mode:  # type: ignore[union-attr]
+        node.meta["val"] = target(*fake, **(kwargs or {}))
+    return node
+
+
+def _erase(region: Region, kept: set[Node]) -> None:
+    """Removes what the call replaces; of a convolution's gradients, those that are still needed stay."""
+    for node in reversed(region.members):
+        if node not in kept and not node.users:
+            node.graph.erase_node(node)
+    anchor = region.anchor
+    if anchor.value.users:
+        return
+    anchor.value.graph.erase_node(anchor.value)
+    if anchor.call is not anchor.value:
+        _narrow_gradients(anchor.call)
+
+
+def _narrow_gradients(call: Node) -> None:
+    """Leaves of `convolution_backward` the results that something reads; a bias gradient alone is a sum."""
+    for item in list(call.users):
+        if not item.users:
+            call.graph.erase_node(item)
+    needed = [any(item.args[1] == index for item in call.users) for index in range(3)]
+    if not any(needed):
+        call.graph.erase_node(call)
+    elif needed == [False, False, True]:
+        (item,) = call.users
+        gradient: Node = call.args[0]  # type: ignore[assignment]
+        axes = [axis for axis in range(tensor_value(gradient).dim()) if axis != 1]
+        with call.graph.inserting_before(call):
+            total = _computed(call.graph, aten.sum.dim_IntList, (gradient, axes))
+        item.replace_all_uses_with(total)
+        call.graph.erase_node(item)
+        call.graph.erase_node(call)
+    else:
+        call.args = (*call.args[:10], needed)
+        values = call.meta["val"]
+        call.meta["val"] = type(values)(v if n else None for v, n in zip(values, needed, strict=True))

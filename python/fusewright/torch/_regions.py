@@ -1,0 +1,267 @@
+"""Regions of an FX graph: a core with the pointwise operations around it that one graph can hold."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from math import prod
+from typing import Any
+
+import torch
+from torch.fx import Graph, Node
+
+from fusewright import Graph as FusedGraph
+from fusewright import MalformedGraph, Verdict
+
+from ._op import RUN
+from ._translate import (
+    ANCHORS,
+    CASTS,
+    VIEWS,
+    Anchor,
+    RegionWriter,
+    Translation,
+    Untranslatable,
+    anchors_of,
+    can_be_member,
+    is_static,
+    tensor_value,
+)
+
+LARGEST_REGION = 64
+"""Pointwise operations in a region at most, so that a refused one is asked about in bounded time."""
+
+
+@dataclass
+class Region:
+    """A region that an engine takes."""
+
+    anchor: Anchor
+    members: list[Node]
+    """Pointwise operations, casts and views, in topological order."""
+    translation: Translation
+    graph: FusedGraph
+    verdict: Verdict
+
+    @property
+    def operations(self) -> list[Node]:
+        """The members that compute."""
+        return computing(self.members)
+
+    @property
+    def nodes(self) -> set[Node]:
+        return {self.anchor.value, *self.members}
+
+
+@dataclass
+class Search:
+    """What came of growing a region: the best that an engine takes, and why better ones were refused."""
+
+    anchor: Anchor
+    region: Region | None = None
+    refusals: list[str] = field(default_factory=list)
+    """Reasons, the one for the best region first."""
+
+
+def computing(members: Sequence[Node]) -> list[Node]:
+    return [m for m in members if m.target not in VIEWS and m.target not in CASTS]
+
+
+def find_anchors(graph: Graph) -> list[Anchor]:
+    """All anchors, those of the most arithmetic first."""
+    return sorted((a for node in graph.nodes for a in anchors_of(node)), key=arithmetic, reverse=True)
+
+
+def arithmetic(anchor: Anchor) -> int:
+    """Multiply-adds of a core; 0 where an extent is symbolic."""
+    operands = [v for v in (n.meta.get("val") for n in anchor.call.all_input_nodes) if isinstance(v, torch.Tensor)]
+    value = tensor_value(anchor.value)
+    if not all(is_static(v) for v in (*operands, value)):
+        return 0
+    call = anchor.call
+    if anchor.kind == "conv_fprop":
+        return value.numel() * prod(tensor_value(call.args[1]).shape[1:])  # type: ignore[arg-type]
+    if anchor.is_convolution:
+        gradient, _, weight = (tensor_value(a) for a in call.args[:3])  # type: ignore[arg-type]
+        return gradient.numel() * prod(weight.shape[1:])
+    left = call.args[1] if anchor.kind in ("addmm", "baddbmm") else call.args[0]
+    return value.numel() * int(tensor_value(left).shape[-1])  # type: ignore[arg-type]
+
+
+def search(anchor: Anchor, *, arch: str, strict_rounding: bool, relayout: bool) -> Search:
+    """The best region of an anchor that an engine takes."""
+    result = Search(anchor)
+    values = [n.meta.get("val") for n in (anchor.value, *anchor.call.all_input_nodes)]
+    if not all(isinstance(v, torch.Tensor) and is_static(v) for v in values):
+        result.refusals.append("symbolic extents")
+        return result
+    order = {node: index for index, node in enumerate(anchor.call.graph.nodes)}
+    for members in _candidates(anchor, order):
+        try:
+            result.region = _accepted(anchor, members, order, arch, strict_rounding, relayout)
+            return result
+        except Untranslatable as reason:
+            if str(reason) not in result.refusals:
+                result.refusals.append(str(reason))
+    return result
+
+
+def _accepted(
+    anchor: Anchor, members: list[Node], order: dict[Node, int], arch: str, strict_rounding: bool, relayout: bool
+) -> Region:
+    """The region of these members; `Untranslatable` with the rules where no engine takes it."""
+    outputs = _outputs(anchor, members)
+    writer = RegionWriter(anchor, outputs, strict_rounding=strict_rounding, relayout=relayout)
+    translation = writer.write(members)
+    _require_place(translation, {anchor.value, *members}, order)
+    try:
+        graph = FusedGraph.from_json(translation.text)
+    except MalformedGraph as error:
+        raise Untranslatable(f"malformed graph: {error}") from error
+    verdict = graph.check(arch)
+    if not verdict.supported:
+        raise Untranslatable(refusal_text(verdict))
+    return Region(anchor, members, translation, graph, verdict)
+
+
+def refusal_text(verdict: Verdict) -> str:
+    """The rules that a graph breaks, those of the nearest surface."""
+    rules = [f"{v.rule}: {v.where}: required {v.required}, found {v.found}" for v in verdict.violations[:3]]
+    return "refused by " + "; ".join(rules) if rules else "refused by every engine"
+
+
+def _candidates(anchor: Anchor, order: dict[Node, int]) -> list[list[Node]]:
+    """Lists of members, those that leave the least memory traffic to Inductor first, of equal ones the largest.
+
+    Each is the operations that follow from the anchor, cut after one of them, with or without what only they use.
+    """
+    forward = _grow(anchor, order)
+    ends = [index + 1 for index, node in enumerate(forward) if node.target not in VIEWS]
+    candidates: list[list[Node]] = []
+    for end in (*reversed(ends), 0):
+        chosen = _with_views(anchor, forward[:end], forward[end:])
+        used = _absorb_producers(anchor, chosen, order)
+        if used:
+            candidates.append(sorted((*chosen, *used), key=order.__getitem__))
+        candidates.append(chosen)
+    return sorted(candidates, key=lambda members: _avoidable_traffic(anchor, members))
+
+
+def _avoidable_traffic(anchor: Anchor, members: list[Node]) -> int:
+    """Bytes that cross the region's border and would not, did the border lie elsewhere.
+
+    A result costs a read where a kernel of Inductor's reads it, and a write unless it must be in memory anyway. An
+    operand that Inductor computes for the region alone costs both.
+    """
+    inside = {anchor.value, *members}
+    total = 0
+    for node in _outputs(anchor, members):
+        readers = [u for u in _readers(node) if u not in inside]
+        total += _bytes(node) * (any(map(_is_fusible, readers)) + all(map(_is_fusible, readers)))
+    operands = {s for m in members for s in m.all_input_nodes if s not in inside}
+    return total + sum(2 * _bytes(n) for n in operands if can_be_member(n) and all(map(_is_fusible, _readers(n))))
+
+
+def _readers(node: Node) -> Iterator[Node]:
+    """What reads a value, directly or through views."""
+    for user in node.users:
+        if user.target in VIEWS:
+            yield from _readers(user)
+        else:
+            yield user
+
+
+def _is_fusible(node: Node) -> bool:
+    """Whether Inductor computes an operation in a kernel with its neighbours."""
+    if node.op != "call_function" or node.target in ANCHORS or node.target is RUN:
+        return False
+    return "scaled_dot_product" not in str(node.target)
+
+
+def _bytes(node: Node) -> int:
+    value = tensor_value(node)
+    return value.numel() * value.element_size() if is_static(value) else 0
+
+
+def _with_views(anchor: Anchor, chosen: list[Node], rest: list[Node]) -> list[Node]:
+    """The chosen members and every view of them: a view can be moved behind the fused operation, other users cannot."""
+    inside = {anchor.value, *chosen}
+    result = list(chosen)
+    for node in rest:
+        if node.target in VIEWS and node.all_input_nodes[0] in inside:
+            inside.add(node)
+            result.append(node)
+    return result
+
+
+def _grow(anchor: Anchor, order: dict[Node, int]) -> list[Node]:
+    """Operations that can follow the core: as many elements, and no other operand that depends on the anchor."""
+    elements = tensor_value(anchor.value).numel()
+    inside, dependent = {anchor.value}, {anchor.value, anchor.call}
+    members: list[Node] = []
+    for node in islice(anchor.call.graph.nodes, order[anchor.call] + 1, None):
+        sources = node.all_input_nodes
+        if dependent.isdisjoint(sources) or node is anchor.value:
+            continue
+        dependent.add(node)
+        fits = not inside.isdisjoint(sources) and all(s in inside or s not in dependent for s in sources)
+        if fits and _can_join(node, elements) and len(members) < LARGEST_REGION:
+            inside.add(node)
+            members.append(node)
+    return members
+
+
+def _can_join(node: Node, elements: int) -> bool:
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or not is_static(value) or value.numel() != elements:
+        return False
+    return node.target in VIEWS or can_be_member(node)
+
+
+def _absorb_producers(anchor: Anchor, members: list[Node], order: dict[Node, int]) -> list[Node]:
+    """Pointwise operations that only the members use, such as the derivative of an activation beside its gradient."""
+    elements = tensor_value(anchor.value).numel()
+    inside = {anchor.value, *members}
+    core_inputs = set(anchor.call.all_input_nodes)
+    stack = [s for m in members for s in m.all_input_nodes]
+    found: set[Node] = set()
+    while stack:
+        node = stack.pop()
+        if node in inside or node in core_inputs or not _can_join(node, elements):
+            continue
+        if all(user in inside for user in node.users):
+            inside.add(node)
+            found.add(node)
+            stack.extend(node.all_input_nodes)
+    return _without_leading_views(sorted(found, key=order.__getitem__))
+
+
+def _without_leading_views(producers: list[Node]) -> list[Node]:
+    """The producers without views of what no producer computes: those are operands as they are."""
+    kept: list[Node] = []
+    for node in producers:
+        if node.target not in VIEWS or node.all_input_nodes[0] in kept:
+            kept.append(node)
+    return kept
+
+
+def _outputs(anchor: Anchor, members: list[Node]) -> list[Node]:
+    """The computed values that something outside of the region reads, directly or through a view."""
+    inside = {anchor.value, *members}
+
+    def escapes(node: Node) -> bool:
+        return any(u not in inside or (u.target in VIEWS and escapes(u)) for u in node.users)
+
+    return [n for n in (anchor.value, *members) if (n is anchor.value or n.target not in VIEWS) and escapes(n)]
+
+
+def outside_users(nodes: Any, inside: set[Node]) -> list[Node]:
+    """Users of the given nodes that are not in the region."""
+    return [user for node in nodes for user in node.users if user not in inside]
+
+
+def _require_place(translation: Translation, inside: set[Node], order: dict[Node, int]) -> None:
+    """The fused operation must have a place after all that it reads and before all that reads it."""
+    last_input = max((order[n] for n in translation.inputs), default=-1)
+    first_user = min((order[u] for u in outside_users(inside, inside)), default=len(order))
+    if first_user <= last_input:
+        raise Untranslatable("a result is used before an operand is there")

@@ -1,0 +1,241 @@
+# mypy: allow-untyped-calls
+"""Selection: which of the regions that an engine takes are worth taking from Inductor."""
+
+import json
+import logging
+import os
+import statistics
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+
+import fusewright
+
+from . import _op
+from ._options import Options
+from ._regions import Region
+from ._translate import tensor_value
+
+Result = TypeVar("Result")
+
+LOGGER = logging.getLogger(__name__)
+
+NEEDED_RATIO = 0.97
+"""A region is taken where it needs at most this share of the time of Inductor's code."""
+
+WARM_UPS = 3
+REPETITIONS = 11
+EXECUTIONS = 20
+"""Executions in a CUDA graph, at least."""
+CACHE_BYTES = 128 << 20
+"""What operands together exceed: more than L2 caches hold."""
+LARGEST_SETS = 64
+"""Sets of operands beside the first, at most."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Median seconds of one region: fused, and as Inductor compiles it."""
+
+    fused: float
+    inductor: float
+
+    @property
+    def is_faster(self) -> bool:
+        return self.fused <= NEEDED_RATIO * self.inductor
+
+
+@dataclass(frozen=True)
+class Decision:
+    taken: bool
+    reason: str
+    times: Times | None = None
+
+
+def decide(region: Region, options: Options) -> Decision:
+    """Whether to take a region, and why."""
+    device = tensor_value(region.anchor.value).device
+    if options.select == "always":
+        return Decision(True, 'select is "always"')
+    if device.type != "cuda":
+        return Decision(False, "the CPU engine is for verification and never faster")
+    if options.select == "model":
+        joined = len(region.operations)
+        return Decision(joined > 0, f"{joined} pointwise operations join the core")
+    return _decide_by_time(region, device, options)
+
+
+def _decide_by_time(region: Region, device: torch.device, options: Options) -> Decision:
+    try:
+        times = measured(region, device, options)
+    except Exception as error:  # a region that cannot be measured is Inductor's, whatever the cause
+        LOGGER.warning("%s was not measured: %s", region.anchor.value.name, error)
+        return Decision(False, f"not measured: {error}")
+    ratio = times.inductor / times.fused
+    reason = f"{ratio:.2f} times as fast as Inductor's code, {1 / NEEDED_RATIO:.2f} needed"
+    return Decision(times.is_faster, reason, times)
+
+
+# Measurement.
+
+
+def measured(region: Region, device: torch.device, options: Options) -> Times:
+    """The times of a region on a device, from the store where they are known."""
+    key = f"{region.graph.key} {torch.cuda.get_device_name(device)} {fusewright.__version__} {torch.__version__}"
+    times = STORE.get(key)
+    if times is None:
+        times = in_fresh_thread(lambda: _measure(region, device, options))
+        STORE.put(key, times)
+    return times
+
+
+def in_fresh_thread(call: Callable[[], Result]) -> Result:
+    """The call's result, free of the compilation under way: its tracing state and handlers belong to this thread."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(call).result()
+
+
+def _measure(region: Region, device: torch.device, options: Options) -> Times:
+    with torch.no_grad(), torch.cuda.device(device), torch.cuda.stream(torch.cuda.Stream(device)):
+        sets = [[sample(node) for node in region.translation.inputs]]
+        bytes_of_set = max(1, sum(t.numel() * t.element_size() for t in sets[0]))
+        copies = min(LARGEST_SETS, CACHE_BYTES // bytes_of_set)
+        sets += [[sample(node) for node in region.translation.inputs] for _ in range(copies)]
+        theirs = compile_subgraph(region, sets[0])
+        text, session = region.translation.text, options.device
+        fused, inductor = time_in_turns(
+            (lambda inputs: _op.RUN(inputs, text, session), lambda inputs: theirs(*inputs)), sets, device
+        )
+    return Times(fused, inductor)
+
+
+def sample(node: Node) -> torch.Tensor:
+    """Numbers of a node's type and strides, of moderate size."""
+    value = tensor_value(node)
+    result = torch.empty_strided(tuple(value.shape), value.stride(), dtype=value.dtype, device=value.device)
+    if value.dtype is torch.bool or not value.is_floating_point():
+        return result.random_(0, 2)
+    if value.dtype.itemsize == 1:
+        return result.copy_(torch.randn(tuple(value.shape), device=value.device))
+    return result.normal_()
+
+
+def subgraph(region: Region) -> GraphModule:
+    """The region alone, as a module from its inputs to its outputs."""
+    graph = Graph()
+    copies: dict[Node, Node] = {node: _placeholder(graph, node) for node in region.translation.inputs}
+
+    def copy(node: Node) -> Node:
+        if node not in copies:
+            for source in node.all_input_nodes:
+                copy(source)
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+        return copies[node]
+
+    graph.output(tuple(copy(node) for node in region.translation.outputs))
+    return GraphModule({}, graph)
+
+
+def _placeholder(graph: Graph, node: Node) -> Node:
+    result = graph.placeholder(node.name)
+    result.meta["val"] = node.meta["val"]
+    return result
+
+
+def compile_subgraph(region: Region, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+    """Inductor's code for a region, without our pass."""
+    from torch._inductor.compile_fx import compile_fx
+
+    patches = {"post_grad_custom_pre_pass": None, "triton.cudagraphs": False}
+    return compile_fx(subgraph(region), inputs, config_patches=patches)  # type: ignore[return-value]
+
+
+def time_in_turns(
+    calls: Sequence[Callable[[list[torch.Tensor]], Any]], sets: Sequence[list[torch.Tensor]], device: torch.device
+) -> list[float]:
+    """Median seconds of one execution of each call on a GPU, one behind the other as in a model.
+
+    CUDA graphs launch them, replayed in turn. The sets of operands are taken in turn, too: together they are larger
+    than the L2 cache.
+    """
+    graphs = [_captured(call, sets) for call in calls]
+    events: list[list[tuple[torch.cuda.Event, torch.cuda.Event]]] = [[] for _ in calls]
+    for _ in range(WARM_UPS + REPETITIONS):
+        for graph, pairs in zip(graphs, events, strict=True):
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start.record()
+            graph.replay()
+            end.record()
+            pairs.append((start, end))
+    torch.cuda.synchronize(device)
+    executions = len(sets) * _rounds(sets)
+    medians = [statistics.median(start.elapsed_time(end) for start, end in pairs[WARM_UPS:]) for pairs in events]
+    return [median / 1e3 / executions for median in medians]
+
+
+def _rounds(sets: Sequence[Any]) -> int:
+    return -(-EXECUTIONS // len(sets))
+
+
+def _captured(call: Callable[[list[torch.Tensor]], Any], sets: Sequence[list[torch.Tensor]]) -> torch.cuda.CUDAGraph:
+    """Executions of a call with all sets of operands, as a CUDA graph."""
+    for _ in range(WARM_UPS):
+        call(sets[0])
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(_rounds(sets)):
+            for operands in sets:
+                call(operands)
+    return graph
+
+
+# Store.
+
+
+class TimeStore:
+    """Measured times, in memory and in a JSON file in the user's cache folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._times: dict[str, Times] | None = None
+
+    def get(self, key: str) -> Times | None:
+        return self._loaded().get(key)
+
+    def put(self, key: str, times: Times) -> None:
+        """Keeps a time; the file takes those of other processes along, and is replaced as a whole."""
+        self._times = {**self._read(), **self._loaded(), key: times}
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            text = json.dumps({k: asdict(t) for k, t in sorted(self._times.items())}, indent=1)
+            with tempfile.NamedTemporaryFile("w", dir=self.path.parent, delete=False) as file:
+                file.write(text)
+            os.replace(file.name, self.path)
+        except OSError as error:
+            LOGGER.warning("measured times are not kept: %s", error)
+
+    def _loaded(self) -> dict[str, Times]:
+        if self._times is None:
+            self._times = self._read()
+        return self._times
+
+    def _read(self) -> dict[str, Times]:
+        try:
+            return {key: Times(**entry) for key, entry in json.loads(self.path.read_text()).items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            return {}
+
+
+def _cache_folder() -> Path:
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "fusewright"
+
+
+STORE = TimeStore(_cache_folder() / "torch-times.json")

@@ -1,0 +1,451 @@
+"""The backend of `torch.compile`, on CPU tensors: the CPU engine runs what a GPU would, so results and gradients can be
+held against eager PyTorch wherever an engine takes a region.
+
+Every model is compiled with `select="always"`. Eager PyTorch rounds after each operation, a region once, and both sum
+in an order of their own. So neither is held against the other: each result may be at most four times as far from that
+of the same model in a wider type as eager's is, and beyond that one rounding of its type relative to the largest value.
+"""
+
+import copy
+import json
+import pickle
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+
+import fusewright.torch as backend_module  # noqa: E402
+from fusewright.torch import _layout, _op, _options, _pass, _regions, _select  # noqa: E402
+
+WIDER = {torch.float32: torch.float64, torch.bfloat16: torch.float32}
+ALWAYS = {"fusewright.select": "always", "fx_graph_cache": False}
+CHANNELS_LAST = torch.channels_last
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script_method.*")
+
+
+@pytest.fixture(autouse=True)
+def _fresh_compiler():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    with torch._functorch.config.patch(enable_autograd_cache=False):  # a graph from a cache did not come by the pass
+        yield
+    torch._dynamo.reset()
+
+
+class Mlp(nn.Module):
+    def __init__(self, approximate="none"):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 64), nn.Linear(64, 32)
+        self.approximate = approximate
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(x)), approximate=self.approximate))
+
+
+class SwiGlu(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate, self.up, self.down = (nn.Linear(a, b, bias=False) for a, b in ((32, 64), (32, 64), (64, 32)))
+
+    def forward(self, x):
+        return x + self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+class ConvNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Conv2d(8, 8, 3, padding=1, bias=False), nn.Conv2d(8, 16, 1)
+        self.norm = nn.BatchNorm2d(8)
+
+    def forward(self, x):
+        return self.last(F.relu(self.norm(self.first(x)) + x))
+
+
+class Block(nn.Module):
+    """A transformer block; attention itself is PyTorch's."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.qkv, self.out, self.mlp = nn.LayerNorm(32), nn.Linear(32, 96), nn.Linear(32, 32), Mlp("tanh")
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm(x)).reshape(*x.shape[:2], 3, 4, 8).permute(2, 0, 3, 1, 4)
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.mlp(x + self.out(attended.transpose(1, 2).reshape(x.shape)))
+
+
+class Scores(nn.Module):
+    def forward(self, q, k):
+        return torch.bmm(q, k.transpose(1, 2)) * 0.125
+
+
+def compiled(model, **options):
+    return torch.compile(model, backend=partial(backend_module.backend, options={**ALWAYS, **options}))
+
+
+def results_of(call, model, inputs):
+    """The output, and the gradients of all inputs and parameters."""
+    leaves = [x.detach().clone(memory_format=torch.preserve_format).requires_grad_() for x in inputs]
+    output = call(*leaves)
+    weights = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).reshape(output.shape)
+    return [output.detach(), *torch.autograd.grad(output, [*leaves, *model.parameters()], weights)]
+
+
+def assert_as_close_as_eager(found, eager, exact):
+    for ours, theirs, wanted in zip(found, eager, exact, strict=True):
+        assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
+        allowed = 4 * _distance(theirs, wanted) + torch.finfo(ours.dtype).eps * wanted.abs().max()
+        assert _distance(ours, wanted) <= allowed
+
+
+def _distance(left, right):
+    return (left.to(right.dtype) - right).abs().max()
+
+
+def compare_with_eager(model, *inputs, **options):
+    """Holds the compiled model against eager, and tells what became of its anchors."""
+    wider = WIDER[inputs[0].dtype]
+    eager_model, exact_model = copy.deepcopy(model), copy.deepcopy(model).to(wider)
+    eager = results_of(eager_model, eager_model, inputs)
+    exact = results_of(exact_model, exact_model, [x.to(wider) for x in inputs])
+    with _pass.recorded_reports() as reports, counted_calls() as calls:
+        found = results_of(compiled(model, **options), model, inputs)
+    assert_as_close_as_eager(found, eager, exact)
+    assert len(calls) == sum(r.taken for r in reports) > 0
+    return reports
+
+
+@contextmanager
+def counted_calls():
+    """Lists the plans that are executed on the CPU."""
+    calls, original = [], _op._execute
+
+    def execute(plan, tensors):
+        calls.append(plan)
+        return original(plan, tensors)
+
+    _op._execute = execute
+    try:
+        yield calls
+    finally:
+        _op._execute = original
+
+
+def operations(reports):
+    return [" ".join((r.operation, *(name for name in r.region if name != "cast"))) for r in reports]
+
+
+# Models.
+
+
+@pytest.mark.parametrize("approximate, dtype", [("none", torch.float32), ("tanh", torch.bfloat16)])
+def test_mlp_with_gelu_and_residual(approximate, dtype):
+    reports = compare_with_eager(Mlp(approximate).to(dtype), torch.randn(2, 16, 32, dtype=dtype))
+    assert all(r.taken for r in reports) and len(reports) == 6
+    if approximate == "none":
+        forward, backward = operations(reports)[0], operations(reports)[2]
+        assert forward == "addmm mul mul erf add mul"
+        assert backward.count("exp") == 1 and backward.endswith("add mul"), "the derivative of gelu is in the region"
+    assert "addmm add" in operations(reports), "the residual is in the region"
+
+
+def test_strict_rounding_gives_the_bits_of_eager():
+    model = Mlp("tanh").bfloat16().eval()
+    x = torch.randn(2, 16, 32).bfloat16()
+    with torch.no_grad():
+        call = compiled(model, **{"fusewright.strict_rounding": True, "emulate_precision_casts": True})
+        assert (call(x) == model(x)).float().mean() > 0.99
+
+
+def test_swiglu():
+    reports = compare_with_eager(SwiGlu().bfloat16(), torch.randn(2, 16, 32).bfloat16())
+    assert "mm neg exp add div mul" in operations(reports), "silu(gate) * up is in the region of one matmul"
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_convolution_net(train):
+    model = ConvNet().to(memory_format=CHANNELS_LAST).train(train)
+    x = torch.randn(2, 8, 8, 8).contiguous(memory_format=CHANNELS_LAST)
+    reports = compare_with_eager(model, x)
+    assert sorted(r.operation for r in reports if r.taken) == sorted(["conv_fprop", "conv_dgrad", "conv_wgrad"] * 2)
+    if not train:
+        assert "conv_fprop sub mul mul add add relu" in operations(reports)
+
+
+def test_grouped_depthwise_and_transposed_convolutions():
+    model = nn.Sequential(
+        nn.Conv2d(8, 8, 3, padding=1, groups=8),
+        nn.GELU(),
+        nn.Conv2d(8, 16, 2, 2, groups=2),
+        nn.ConvTranspose2d(16, 8, 2),
+    ).to(memory_format=CHANNELS_LAST)
+    reports = compare_with_eager(model, torch.randn(2, 8, 8, 8).contiguous(memory_format=CHANNELS_LAST))
+    assert [r.refusals for r in reports if not r.taken and r.operation == "conv_fprop"] == [["transposed convolution"]]
+
+
+def test_convolutions_of_other_layouts_are_copied_only_on_demand():
+    model, x = nn.Conv2d(8, 8, 3, padding=1), torch.randn(2, 8, 8, 8)
+    with torch.no_grad():
+        wanted = model(x)
+        found = compiled(model)(x)
+    torch.testing.assert_close(found, wanted)
+    assert found.stride() == wanted.stride()
+    module = _traced(lambda x, w, b: F.conv2d(x, w, b, padding=1), x, model.weight.detach(), model.bias.detach())
+    (anchor,) = _regions.find_anchors(module.graph)
+    found = _regions.search(anchor, arch="sm_90", strict_rounding=False, relayout=False)
+    assert found.region is None and "not channels-last" in found.refusals[0]
+
+
+def test_transformer_block_under_autocast():
+    model, x = Block(), torch.randn(2, 16, 32)
+
+    def call(module, value):
+        with torch.autocast("cpu", torch.bfloat16):
+            return module(value)
+
+    with torch.no_grad():
+        eager = call(model, x)
+        with _pass.recorded_reports() as reports, counted_calls() as calls:
+            found = call(compiled(model), x)
+        assert_as_close_as_eager([found], [eager], [model(x)])
+    assert len(calls) == 4 and {r.data_type for r in reports if r.taken} == {"bfloat16"}
+
+
+def test_transformer_block_training():
+    compare_with_eager(Block(), torch.randn(2, 16, 32))
+
+
+def test_bmm_with_scale():
+    reports = compare_with_eager(Scores(), torch.randn(4, 16, 32), torch.randn(4, 16, 32))
+    assert operations(reports)[0] == "bmm mul"
+
+
+# Pointwise operations.
+
+POINTWISE = {
+    "clamp": lambda y, r: torch.clamp(y, -0.5, 0.5),
+    "hinge": lambda y, r: torch.where(y > r, y, r * 0.5),
+    "maximum": lambda y, r: torch.maximum(y, r),
+    "powers": lambda y, r: y**2 + (y.abs() + 1) ** 0.5 + (y.abs() + 1) ** 1.5,
+    "alpha": lambda y, r: torch.sub(torch.add(y, r, alpha=0.25), r, alpha=2),
+    "rational": lambda y, r: torch.rsqrt(y.abs() + 1) / (1 + torch.exp(-r)),
+    "row vector": lambda y, r: y * r[0] + r[:, :1],
+    "transposed": lambda y, r: y + r.t().contiguous().t(),
+}
+
+
+@pytest.mark.parametrize("name", POINTWISE)
+def test_pointwise_operations(name):
+    """The region's graph, in the CPU engine, is the FX graph in eager PyTorch; NaN and infinities included."""
+    a, b, r = torch.randn(16, 32), torch.randn(32, 16), torch.randn(16, 16)
+    a[0, 0], a[1, 1] = float("nan"), float("inf")
+    region, inputs = _region_of(lambda a, b, r: POINTWISE[name](a @ b, r), a, b, r)
+    assert region.operations
+    (found,) = _op.RUN(inputs, region.translation.text)
+    (wanted,) = _select.subgraph(region)(*inputs)
+    torch.testing.assert_close(found[0], wanted, rtol=1e-5, atol=1e-5, equal_nan=True)
+
+
+def test_operations_of_other_semantics_stay_outside():
+    a, b = torch.randn(16, 32), torch.randn(32, 16)
+    for rest in (lambda y: torch.floor(y), lambda y: y.int() + 1, lambda y: y.double() * 2, lambda y: y.t() * 2):
+        region, _ = _region_of(partial(lambda rest, a, b: rest(a @ b), rest), a, b)
+        assert not region.operations
+
+
+def test_integer_matmul_with_scales():
+    a, b = (torch.randint(-8, 8, shape, dtype=torch.int8) for shape in ((32, 32), (32, 32)))
+    region, inputs = _region_of(lambda a, b, s: torch._int_mm(a, b).float() * s, a, b, torch.rand(32, 1))
+    (found,) = _op.RUN(inputs, region.translation.text)
+    torch.testing.assert_close(found[0], _select.subgraph(region)(*inputs)[0])
+
+
+def test_fp8_matmul_with_scales_and_bias():
+    def scaled(a, b, s, t, bias):
+        return torch.relu(torch._scaled_mm(a, b.t(), s, t, bias=bias, out_dtype=torch.bfloat16))
+
+    a, b = (torch.randn(32, 32).to(torch.float8_e4m3fn) for _ in range(2))
+    s, t, bias = torch.tensor(0.5), torch.tensor(0.25), torch.randn(32).bfloat16()
+    region, inputs = _region_of(scaled, a, b, s, t, bias)
+    (found,) = _op.RUN(inputs, region.translation.text)
+    wanted = torch.relu(a.float() @ b.float().t() * 0.125 + bias.float()).bfloat16()
+    torch.testing.assert_close(found[0], wanted, rtol=2**-7, atol=2**-7)  # two roundings of bfloat16
+
+
+def _traced(function, *inputs):
+    """The FX graph of ATen operations of a function."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    with torch.no_grad():
+        return make_fx(function, tracing_mode="fake")(*inputs)
+
+
+def _region_of(function, *inputs):
+    """The region of the only anchor of a function, and samples of the inputs that it reads."""
+    module = _traced(function, *inputs)
+    (anchor,) = _regions.find_anchors(module.graph)
+    found = _regions.search(anchor, arch="sm_90", strict_rounding=False, relayout=False)
+    assert found.region is not None, found.refusals
+    interpreter = torch.fx.Interpreter(module, garbage_collect_values=False)
+    with torch.no_grad():
+        interpreter.run(*inputs)
+    return found.region, [interpreter.env[node] for node in found.region.translation.inputs]
+
+
+# The operator.
+
+
+def _operator_sample():
+    region, inputs = _region_of(lambda a, b: torch.relu(a @ b), torch.randn(16, 32), torch.randn(32, 16))
+    return region.translation.text, inputs
+
+
+def test_operator_obeys_pytorchs_rules():
+    text, inputs = _operator_sample()
+    torch.library.opcheck(_op.RUN, (inputs, text))
+
+
+def test_emulator_runs_what_the_pass_writes():
+    text, inputs = _operator_sample()
+    (found,), (wanted,) = _op.RUN(inputs, text, "emulator"), _op.RUN(inputs, text)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=2**-9 * 32**0.5 * 4)  # TF32 operands, 32 products
+
+
+def test_operator_copies_what_has_other_strides():
+    text, (a, b) = _operator_sample()
+    (wanted,) = _op.RUN([a, b], text)
+    (found,) = _op.RUN([a.t().contiguous().t(), torch.stack((b, b), -1)[..., 0]], text)
+    assert torch.equal(found, wanted) and found.stride() == wanted.stride()
+
+
+def test_fake_operator_needs_the_text_alone():
+    text, inputs = _operator_sample()
+    fakes = _op._run_fake([x.to("meta") for x in inputs], text)
+    assert [(f.shape, f.stride(), f.dtype) for f in fakes] == [((1, 16, 16), (256, 16, 1), torch.float32)]
+
+
+@pytest.mark.parametrize(
+    "shape, stride, target, wanted",
+    [
+        ((2, 3, 4), (12, 4, 1), (1, 6, 4), (24, 4, 1)),
+        ((2, 3, 4), (0, 0, 1), (1, 6, 4), (4, 0, 1)),
+        ((2, 3, 4), (0, 4, 1), (1, 6, 4), None),
+        ((6, 4), (1, 6), (1, 6, 4), (24, 1, 6)),
+        ((2, 8, 3, 3), (72, 1, 24, 8), (2, 8, 9), (72, 1, 8)),
+        ((4, 1), (1, 1), (1, 4, 1), (4, 1, 1)),
+        ((2, 3), (3, 1), (7,), None),
+    ],
+)
+def test_restride(shape, stride, target, wanted):
+    assert _layout.restride(shape, stride, target) == wanted
+
+
+# Selection, explanation, options.
+
+
+def test_explain_lists_every_anchor_with_a_reason():
+    model, x = Mlp(), torch.randn(2, 16, 32, requires_grad=True)
+    explanation = backend_module.explain(model, x)
+    assert [a.operation for a in explanation.anchors] == ["addmm", "addmm", "mm", "mm", "mm", "mm"]
+    assert all(not a.taken and "CPU engine" in a.reason and a.engine for a in explanation.anchors)
+    assert all(p.grad is None for p in model.parameters()) and x.grad is None
+    assert str(explanation) == explanation.text and explanation.text.startswith("0 of 6 anchors taken (2 addmm, 4 mm)")
+    assert len(json.loads(explanation.to_json())["anchors"]) == 6
+
+
+def test_refused_anchors_stay_with_inductor():
+    model, x = nn.Linear(32, 16).double(), torch.randn(4, 32).double()
+    with torch.no_grad(), _pass.recorded_reports() as reports, counted_calls() as calls:
+        torch.testing.assert_close(compiled(model)(x), model(x))
+    assert not calls and [r.taken for r in reports] == [False] and "float64" in reports[0].refusals[0]
+
+
+def test_symbolic_extents_stay_with_inductor():
+    model = nn.Linear(32, 16)
+    call = torch.compile(model, dynamic=True, backend=partial(backend_module.backend, options=ALWAYS))
+    x = torch.randn(5, 32)
+    with torch.no_grad(), _pass.recorded_reports() as reports, counted_calls() as calls:
+        torch.testing.assert_close(call(x), model(x))
+    assert not calls and reports[0].refusals == ["symbolic extents"]
+
+
+def test_regions_compile_alone_during_a_compilation(monkeypatch):
+    """Measurement compiles a region's subgraph while Inductor compiles the graph around it."""
+    checked = []
+
+    def decide(region, options):
+        def run():
+            with torch.no_grad():
+                inputs = [_select.sample(node) for node in region.translation.inputs]
+                theirs = _select.compile_subgraph(region, inputs)(*inputs)
+                ours = _op.RUN(inputs, region.translation.text)
+                for mine, other in zip(ours, theirs, strict=True):
+                    torch.testing.assert_close(mine.reshape(other.shape), other, rtol=1e-5, atol=1e-5)
+            checked.append(region)
+
+        _select.in_fresh_thread(run)
+        return _select.Decision(False, "compared")
+
+    monkeypatch.setattr(_pass, "decide", decide)
+    model, x = nn.Sequential(nn.Linear(32, 32), nn.ReLU()), torch.randn(16, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(model)(x), model(x))
+    assert len(checked) == 1
+
+
+def test_measured_times_are_kept(tmp_path):
+    path, times = tmp_path / "folder" / "times.json", _select.Times(fused=0.9, inductor=1.0)
+    _select.TimeStore(path).put("key", times)
+    assert _select.TimeStore(path).get("key") == times and times.is_faster
+    assert not _select.Times(fused=0.98, inductor=1.0).is_faster
+    path.write_text("{")
+    assert _select.TimeStore(path).get("key") is None
+
+
+def test_enable_and_disable():
+    model, x = nn.Linear(32, 16), torch.randn(16, 32)
+    from torch._inductor import config
+
+    backend_module.enable({"fusewright.select": "always"})
+    try:
+        with torch.no_grad(), config.patch(fx_graph_cache=False), counted_calls() as calls:
+            torch.testing.assert_close(torch.compile(model)(x), model(x))
+    finally:
+        backend_module.disable()
+    assert len(calls) == 1 and config.post_grad_custom_pre_pass is None
+
+
+def test_pass_is_its_options():
+    ours = _pass.FusionPass(_options.Options(select="always"))
+    assert pickle.loads(pickle.dumps(ours)) == copy.deepcopy(ours) == ours
+    assert ours.uuid() == pickle.loads(pickle.dumps(ours)).uuid()
+    assert ours.uuid() != _pass.FusionPass(_options.Options()).uuid()
+
+
+def test_hook_of_the_user_runs_first():
+    seen = []
+    both = _pass.compose(lambda graph: seen.append("theirs"), _pass.FusionPass(_options.Options()))
+    both(torch.fx.Graph())
+    assert seen == ["theirs"] and both.uuid() is None
+    assert _pass.compose(None, ours := _pass.FusionPass(_options.Options())) is ours
+
+
+@pytest.mark.parametrize("options", [{"fusewright.select": "fast"}, {"fusewright.speed": 1}])
+def test_unknown_options_are_refused(options):
+    with pytest.raises(ValueError, match=r"fusewright\."):
+        _options.split_options(options)
+
+
+def test_mode_and_options_reach_inductor():
+    ours, theirs = _options.split_options({"fusewright.strict_rounding": True, "max-autotune": True})
+    assert ours.strict_rounding and theirs == {"max_autotune": True}
+    assert backend_module._mode_options("max-autotune-no-cudagraphs") == {
+        "max_autotune": True,
+        "coordinate_descent_tuning": True,
+    }
