@@ -382,9 +382,10 @@ def test_regions_compile_alone_during_a_compilation(monkeypatch):
     def decide(region, options):
         def run():
             with torch.no_grad():
-                inputs = [_select.sample(node) for node in region.translation.inputs]
-                theirs = _select.compile_subgraph(region, inputs)(*inputs)
-                ours = _op.RUN(inputs, region.translation.text)
+                alone = _select.subgraph(region)
+                inputs = [_select.sample(node) for node in alone.inputs]
+                theirs = _select.compile_subgraph(alone, inputs)(*inputs)
+                ours = _op.RUN(inputs[: len(region.translation.inputs)], region.translation.text)
                 for mine, other in zip(ours, theirs, strict=True):
                     torch.testing.assert_close(mine.reshape(other.shape), other, rtol=1e-5, atol=1e-5)
             checked.append(region)
@@ -397,6 +398,18 @@ def test_regions_compile_alone_during_a_compilation(monkeypatch):
     with torch.no_grad():
         torch.testing.assert_close(compiled(model)(x), model(x))
     assert len(checked) == 1
+    convolution = nn.Conv2d(8, 8, 3, padding=1).to(memory_format=torch.channels_last)
+    image = torch.randn(2, 8, 6, 6).to(memory_format=torch.channels_last).requires_grad_()
+    backend_module.explain(convolution, image, options=ALWAYS)  # past all caches
+    assert {region.anchor.kind for region in checked[1:]} == {"conv_fprop", "conv_dgrad", "conv_wgrad"}
+
+
+def test_operations_that_inductor_fuses_with_what_follows_are_told():
+    a, b, r = torch.randn(16, 32), torch.randn(32, 16), torch.randn(16, 16)
+    followed, _ = _region_of(lambda a, b, r: torch.softmax(a @ b + r, -1), a, b, r)
+    stored, _ = _region_of(lambda a, b, r: torch.relu(a @ b + r), a, b, r)
+    bare, _ = _region_of(lambda a, b: a @ b, a, b)
+    assert [_select.is_followed(region) for region in (followed, stored, bare)] == [True, False, False]
 
 
 def test_measured_times_are_kept(tmp_path):

@@ -1,8 +1,8 @@
 //! The command line: arguments, what each command prints, exit codes.
 //!
-//! One file a command. A command writes its results to a [`Console`]'s standard output and nothing else there; what
+//! One file a command. A command writes its results to a `Console`'s standard output and nothing else there; what
 //! concerns people only (warnings, progress, logs) goes to standard error. Trouble with one graph of several is reported
-//! and the others go on; the exit code is that of the worst ([`Outcome`]).
+//! and the others go on; the exit code is that of the worst (`Outcome`).
 
 mod arguments;
 mod bench;
@@ -48,7 +48,7 @@ use arguments::{Arguments, Command, ExplainOptions};
 use console::{Console, Verbosity};
 use outcome::{Outcome, Stop};
 
-/// The program: [`run`] with the arguments of the process.
+/// The program: what the arguments of the process ask for.
 pub fn main() -> ExitCode {
     run(std::env::args_os().collect()).into()
 }

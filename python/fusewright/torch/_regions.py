@@ -155,22 +155,22 @@ def _avoidable_traffic(anchor: Anchor, members: list[Node]) -> int:
     inside = {anchor.value, *members}
     total = 0
     for node in _outputs(anchor, members):
-        readers = [u for u in _readers(node) if u not in inside]
-        total += _bytes(node) * (any(map(_is_fusible, readers)) + all(map(_is_fusible, readers)))
+        outside = [u for u in readers(node) if u not in inside]
+        total += _bytes(node) * (any(map(is_fusible, outside)) + all(map(is_fusible, outside)))
     operands = {s for m in members for s in m.all_input_nodes if s not in inside}
-    return total + sum(2 * _bytes(n) for n in operands if can_be_member(n) and all(map(_is_fusible, _readers(n))))
+    return total + sum(2 * _bytes(n) for n in operands if can_be_member(n) and all(map(is_fusible, readers(n))))
 
 
-def _readers(node: Node) -> Iterator[Node]:
+def readers(node: Node) -> Iterator[Node]:
     """What reads a value, directly or through views."""
     for user in node.users:
         if user.target in VIEWS:
-            yield from _readers(user)
+            yield from readers(user)
         else:
             yield user
 
 
-def _is_fusible(node: Node) -> bool:
+def is_fusible(node: Node) -> bool:
     """Whether Inductor computes an operation in a kernel with its neighbours."""
     if node.op != "call_function" or node.target in ANCHORS or node.target is RUN:
         return False

@@ -19,8 +19,10 @@ import fusewright
 
 from . import _op
 from ._options import Options
-from ._regions import Region
-from ._translate import tensor_value
+from ._regions import Region, is_fusible, readers
+from ._translate import VIEWS, tensor_value
+
+aten = torch.ops.aten
 
 Result = TypeVar("Result")
 
@@ -87,7 +89,8 @@ def _decide_by_time(region: Region, device: torch.device, options: Options) -> D
 
 def measured(region: Region, device: torch.device, options: Options) -> Times:
     """The times of a region on a device, from the store where they are known."""
-    key = f"{region.graph.key} {torch.cuda.get_device_name(device)} {fusewright.__version__} {torch.__version__}"
+    place = " followed" if is_followed(region) else ""
+    key = f"{region.graph.key}{place} {torch.cuda.get_device_name(device)} {fusewright.__version__} {torch.__version__}"
     times = STORE.get(key)
     if times is None:
         times = in_fresh_thread(lambda: _measure(region, device, options))
@@ -102,17 +105,42 @@ def in_fresh_thread(call: Callable[[], Result]) -> Result:
 
 
 def _measure(region: Region, device: torch.device, options: Options) -> Times:
+    alone = subgraph(region)
+    count = len(region.translation.inputs)
+    text, session = region.translation.text, options.device
     with torch.no_grad(), torch.cuda.device(device), torch.cuda.stream(torch.cuda.Stream(device)):
-        sets = [[sample(node) for node in region.translation.inputs]]
+        sets = [[sample(node) for node in alone.inputs]]
         bytes_of_set = max(1, sum(t.numel() * t.element_size() for t in sets[0]))
         copies = min(LARGEST_SETS, CACHE_BYTES // bytes_of_set)
-        sets += [[sample(node) for node in region.translation.inputs] for _ in range(copies)]
-        theirs = compile_subgraph(region, sets[0])
-        text, session = region.translation.text, options.device
-        fused, inductor = time_in_turns(
-            (lambda inputs: _op.RUN(inputs, text, session), lambda inputs: theirs(*inputs)), sets, device
-        )
+        sets += [[sample(node) for node in alone.inputs] for _ in range(copies)]
+        calls = [lambda inputs: _op.RUN(inputs[:count], text, session), _spread(compile_subgraph(alone, sets[0]))]
+        if is_followed(region):
+            calls.append(_spread(compile_subgraph(subgraph(region, core_alone=True), sets[0])))
+        fused, inductor, *core = time_in_turns(calls, sets, device)
+    # Operations that Inductor computes in the kernel that follows cost it no more than reading their operands.
+    inductor = min([inductor, *(seconds + _seconds_to_read(region, device) for seconds in core)])
     return Times(fused, inductor)
+
+
+def _spread(call: Callable[..., Any]) -> Callable[[list[torch.Tensor]], Any]:
+    return lambda inputs: call(*inputs)
+
+
+def is_followed(region: Region) -> bool:
+    """Whether everything that reads the region's results is what Inductor fuses pointwise operations into."""
+    if not region.operations:
+        return False
+    found = [u for node in region.translation.outputs for u in readers(node) if u not in region.nodes]
+    return bool(found) and all(map(is_fusible, found))
+
+
+def _seconds_to_read(region: Region, device: torch.device) -> float:
+    """The time in which a GPU's memory gives the operands of a region that its core does not have."""
+    core = set(region.anchor.call.all_input_nodes)
+    values = [tensor_value(node) for node in region.translation.inputs if node not in core]
+    properties = torch.cuda.get_device_properties(device)
+    bytes_per_second = properties.memory_clock_rate * 1e3 * 2 * properties.memory_bus_width / 8
+    return sum(v.numel() * v.element_size() for v in values) / bytes_per_second
 
 
 def sample(node: Node) -> torch.Tensor:
@@ -126,10 +154,33 @@ def sample(node: Node) -> torch.Tensor:
     return result.normal_()
 
 
-def subgraph(region: Region) -> GraphModule:
-    """The region alone, as a module from its inputs to its outputs."""
-    graph = Graph()
-    copies: dict[Node, Node] = {node: _placeholder(graph, node) for node in region.translation.inputs}
+@dataclass(frozen=True)
+class Subgraph:
+    """A region as a module of its own.
+
+    Its operands are those of the region, and behind them what the core reads in FX alone.
+    """
+
+    module: GraphModule
+    inputs: list[Node]
+
+    def __call__(self, *inputs: torch.Tensor) -> Any:
+        return self.module(*inputs)
+
+
+_COPIED = (*VIEWS, aten.expand.default, aten.full.default, aten.scalar_tensor.default)
+"""What a region's operands may pass through before it reads them."""
+
+
+def subgraph(region: Region, *, core_alone: bool = False) -> Subgraph:
+    """The region, or its core, as a module."""
+    graph, anchor = Graph(), region.anchor
+    inside = {anchor.call, *region.nodes}
+    inputs = list(region.translation.inputs)
+    copies = {node: _placeholder(graph, node) for node in inputs}
+    more = [n for n in anchor.call.all_input_nodes if n not in copies and n.target not in _COPIED and n not in inside]
+    for node in more:
+        copies[node] = _placeholder(graph, node)
 
     def copy(node: Node) -> Node:
         if node not in copies:
@@ -138,8 +189,12 @@ def subgraph(region: Region) -> GraphModule:
             copies[node] = graph.node_copy(node, copies.__getitem__)
         return copies[node]
 
-    graph.output(tuple(copy(node) for node in region.translation.outputs))
-    return GraphModule({}, graph)
+    graph.output(tuple(copy(node) for node in ([anchor.value] if core_alone else region.translation.outputs)))
+    if anchor.call is not anchor.value:
+        # of a convolution's gradients the one that the region computes
+        call = copies[anchor.call]
+        call.args = (*call.args[:10], [index == anchor.value.args[1] for index in range(3)])
+    return Subgraph(GraphModule({}, graph), [*inputs, *more])
 
 
 def _placeholder(graph: Graph, node: Node) -> Node:
@@ -148,12 +203,12 @@ def _placeholder(graph: Graph, node: Node) -> Node:
     return result
 
 
-def compile_subgraph(region: Region, inputs: list[torch.Tensor]) -> Callable[..., Any]:
-    """Inductor's code for a region, without our pass."""
+def compile_subgraph(alone: Subgraph, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+    """Inductor's code for a subgraph, without our pass."""
     from torch._inductor.compile_fx import compile_fx
 
     patches = {"post_grad_custom_pre_pass": None, "triton.cudagraphs": False}
-    return compile_fx(subgraph(region), inputs, config_patches=patches)  # type: ignore[return-value]
+    return compile_fx(alone.module, inputs, config_patches=patches)  # type: ignore[return-value]
 
 
 def time_in_turns(
