@@ -91,8 +91,8 @@ def test_the_emulator_runs_the_generated_kernel(matmul_relu: Make) -> None:
     plan = emulator.plan(graph)
     assert plan.engine == graph.check().engine and plan.config
     want = np.maximum(a.astype(np.float32) @ b.astype(np.float32), 0)
-    # half an ulp of HALF, of values below 32
-    np.testing.assert_allclose(np.from_dlpack(plan.run(a, b)[0]), want, rtol=2**-11, atol=2**-10)
+    # half an ulp of HALF, and what sums of 32 products in FLOAT differ by in another order
+    np.testing.assert_allclose(np.from_dlpack(plan.run(a, b)[0]), want, rtol=2**-11, atol=1e-5)
 
 
 def test_host_tensors_may_have_any_strides(host: fusewright.Session, matmul_relu: Make) -> None:
@@ -200,19 +200,19 @@ def test_executions_do_not_leak(host: fusewright.Session, matmul_relu: Make) -> 
 
 def test_threads_share_a_session(host: fusewright.Session, matmul_relu: Make) -> None:
     a, b = operands(np.random.default_rng(8))
-    want = np.maximum(a @ b, 0)
-    errors: list[float] = []
+    want = np.from_dlpack(host.plan(matmul_relu()).run(a, b)[0])
+    are_equal: list[bool] = []
 
     def work() -> None:
         (y,) = host.plan(matmul_relu()).run(a, b)
-        errors.append(float(np.abs(np.from_dlpack(y) - want).max()))
+        are_equal.append(np.array_equal(np.from_dlpack(y), want))
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(errors) == 8 and max(errors) < 0.05
+    assert are_equal == [True] * 8
 
 
 def test_the_command_line_is_a_module(tmp_path: Path) -> None:
