@@ -42,11 +42,11 @@ impl Session {
     #[new]
     #[pyo3(signature = (device = "cuda:0", *, dynamic_shapes = false))]
     fn new(py: Python<'_>, device: &str, dynamic_shapes: bool) -> PyResult<Self> {
-        let backend = match device.split_once(':').unwrap_or((device, "0")) {
-            ("cpu", "0") => Backend::Cpu,
-            ("emulator", "0") => Backend::Emulator(detached(py, emulator_folder)?),
-            ("cuda", ordinal) if ordinal.parse::<u32>().is_ok() => {
-                let ordinal = ordinal.parse().unwrap_or(0);
+        let (kind, number) = device.split_once(':').unwrap_or((device, "0"));
+        let backend = match (kind, number.parse::<u32>()) {
+            ("cpu", Ok(0)) => Backend::Cpu,
+            ("emulator", Ok(0)) => Backend::Emulator(detached(py, emulator_folder)?),
+            ("cuda", Ok(ordinal)) => {
                 let options = SessionOptions { has_dynamic_shapes: dynamic_shapes, ..SessionOptions::default() };
                 Backend::Gpu(Arc::new(detached(py, || core::Session::open(ordinal, options))?))
             }
