@@ -385,7 +385,7 @@ fn kernels_engines_and_code_generation_are_in_order() {
         ],
     );
     assert_order_within("engine/lowering", LOWERING);
-    assert_order_within("engine/lowering/copied", &["layout", "unfolded", "evaluated", "copy"]);
+    assert_order_within("engine/lowering/copied", &["layout", "unfolded", "windows", "evaluated", "copy"]);
     assert_order_within("codegen", CODEGEN);
     assert_order_within("codegen/product", &["unit", "operand", "epilogue", "loads", "fma", "mma", "wgmma"]);
 }

@@ -97,7 +97,7 @@ impl Speller<'_> {
         let (neighbours, vector) = (*neighbours, self.kernel.vector());
         let mut digits = rows.clone();
         digits.sort_by_key(|digit| std::cmp::Reverse(self.kernel.step(digit)));
-        let is_contiguous = self.kernel.k.last().is_some_and(|last| self.kernel.step(last) == 1);
+        let is_contiguous = self.kernel.k.iter().any(|digit| self.kernel.step(digit) == 1);
         let place = if is_contiguous { digits.len() } else { 0 };
         digits.insert(place, Digit::new(K, self.kernel.row_groups()));
         let mut definitions = digits_at(&(Index::local("vector") / neighbours), &digits);

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::draft::DefaultTypes;
 use super::{
-    AllGather, Attributes, DEFAULT_ALIGNMENT, DataType, Expectation, Graph, GraphKey, Operation, OperationId,
-    Pointwise, PointwiseMode, Port, Reordering, Scalar, Tensor, TensorHandle, TensorId,
+    AllGather, Attributes, Convolution, DEFAULT_ALIGNMENT, DataType, Expectation, Graph, GraphKey, Operation,
+    OperationId, Pointwise, PointwiseMode, Port, Reordering, Scalar, Tensor, TensorHandle, TensorId,
 };
 
 /// A tensor of a finalized graph: everything is known.
@@ -297,6 +297,13 @@ impl FinalizedGraph {
         let inputs = &mut operations[core.index()].inputs;
         inputs.iter_mut().filter(|slot| slot.1 == operand).for_each(|slot| slot.1 = copy);
         (self.with(tensors, operations), copy)
+    }
+
+    /// The graph with other parameters of a convolution, whose operands are to be read from copies that these fit. The key stays the graph's.
+    pub(crate) fn with_convolution(&self, core: OperationId, convolution: Convolution) -> Self {
+        let mut operations = self.operations.clone();
+        operations[core.index()].attributes = Attributes::Convolution(convolution);
+        self.with(self.tensors.clone(), operations)
     }
 
     /// The graph with an operand of a matmul or convolution, which the operations of a stage compute, read from a tensor of its dims with this

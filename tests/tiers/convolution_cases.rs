@@ -166,6 +166,7 @@ pub(crate) fn convolutions(cases: &mut Vec<Case>) {
     overlapping(cases);
     phases(cases);
     copied(cases);
+    windows(cases);
     unfolded(cases);
     evaluated(cases);
     depthwise(cases);
@@ -433,6 +434,88 @@ fn phases(cases: &mut Vec<Case>) {
     g.tensor_mut(row).data_type = Some(DataType::Int32);
     output(&mut g, sum, DataType::Half);
     push(cases, "conv_walk_dgrad_phases_row_index", g);
+}
+
+/// Images of few channels, whose rows of taps are multiplied as channels: with and without folded lines, and pixels under no tap; an engine's
+/// tests hold that windows are chosen of such layers.
+fn windows(cases: &mut Vec<Case>) {
+    use DataType as T;
+    let stem = || Layer {
+        channels: [3, 24],
+        input: vec![19, 18],
+        filter: vec![7, 7],
+        stride: vec![2, 2],
+        pre: vec![3, 3],
+        post: vec![3, 3],
+        ..Layer::small()
+    };
+    let wide = || Layer { channels: [3, 64], input: vec![40, 37], ..stem() };
+    let unit = || Layer { stride: vec![1, 1], input: vec![40, 41], images: 4, channels: [3, 64], ..stem() };
+    let types = |types: [T; 4]| Layer { types, ..stem() };
+    let line = Layer {
+        images: 64,
+        channels: [3, 64],
+        input: vec![700],
+        filter: vec![25],
+        stride: vec![2],
+        dilation: vec![1],
+        pre: vec![4],
+        post: vec![3],
+        ..stem()
+    };
+    let volume = Layer {
+        input: vec![5, 9, 11],
+        filter: vec![3, 7, 7],
+        stride: vec![1, 2, 2],
+        dilation: vec![1; 3],
+        pre: vec![1, 3, 3],
+        post: vec![1, 3, 3],
+        mode: ConvolutionMode::Convolution,
+        ..stem()
+    };
+    let layers = [
+        ("stem", stem()),
+        ("uneven", Layer { pre: vec![2, 0], post: vec![4, 5], input: vec![20, 23], ..stem() }),
+        ("rotated", Layer { mode: ConvolutionMode::Convolution, ..stem() }),
+        ("channels_first", Layer { channels_first: true, ..stem() }),
+        ("stride_1", unit()),
+        ("rotated_stride_1", Layer { mode: ConvolutionMode::Convolution, channels_first: true, ..unit() }),
+        ("stride_4", Layer { filter: vec![11, 11], stride: vec![4, 4], input: vec![41, 43], ..stem() }),
+        ("stride_3_and_2", Layer { stride: vec![3, 2], ..stem() }),
+        ("dilated_lines", Layer { dilation: vec![2, 1], ..stem() }),
+        ("lines_of_4", Layer { filter: vec![7, 8], stride: vec![4, 1], ..stem() }),
+        ("one_channel", Layer { channels: [1, 64], filter: vec![15, 15], input: vec![41, 40], ..stem() }),
+        ("12_channels", Layer { channels: [12, 64], filter: vec![15, 15], input: vec![40, 37], ..stem() }),
+        ("line", line),
+        ("volume", volume),
+        ("bfloat16", types([T::BFloat16, T::BFloat16, T::Float, T::Float])),
+        ("float", Layer { channels: [3, 64], input: vec![80, 87], ..types([T::Float; 4]) }),
+        ("int8", types([T::Int8, T::Int8, T::Int32, T::Int32])),
+        ("fp8", types([T::Fp8E5M2, T::Fp8E4M3, T::Float, T::Half])),
+    ];
+    for (label, layer) in layers {
+        push(cases, format!("conv_windows_{label}"), layer.plain(Direction::Forward));
+    }
+    let (mut g, core) = stem().core(Direction::Forward, |_, _, id| id);
+    let bias = g.tensor(Tensor::new("bias").channels_last([1, 24, 1, 1]));
+    let biased = g.pointwise("biased", PointwiseMode::Add, &[core, bias]);
+    let relu = g.pointwise("relu", PointwiseMode::ReluFwd, &[biased]);
+    let (sum, squares) = g.genstats("statistics", relu);
+    output(&mut g, relu, T::Half);
+    output(&mut g, sum, T::Float);
+    output(&mut g, squares, T::Float);
+    push(cases, "conv_windows_bias_relu_genstats".to_owned(), g);
+    let (mut g, core) = wide().core(Direction::Forward, |g, slot, operand| match slot {
+        0 => {
+            let scale = g.tensor(Tensor::new("scale").channels_last([1, 3, 1, 1]));
+            let scaled = g.pointwise("scaled", PointwiseMode::Mul, &[operand, scale]);
+            g.tensor_mut(scaled).data_type = Some(T::Half);
+            scaled
+        }
+        _ => operand,
+    });
+    output(&mut g, core, T::Half);
+    push(cases, "conv_few_channels_of_a_stage".to_owned(), g);
 }
 
 /// Layers whose operands boxes do not take as they lie, large enough for copies of them: channels that are no multiples of 16 bytes on

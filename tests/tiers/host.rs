@@ -78,10 +78,11 @@ fn suite_agrees_with_oracle(graph: &FinalizedGraph) -> Result<(), Failed> {
     }
 }
 
-/// Cases that are named so have operands that are unfolded, both of them, and along rows.
+/// Cases that are named so have operands that are unfolded, both of them, to windows, and along rows.
 fn cases_unfold() -> Result<(), Failed> {
     let mut others = Vec::new();
-    for case in cases::all().into_iter().filter(|case| case.name.starts_with("conv_unfolded")) {
+    let is_named_so = |case: &Case| ["conv_unfolded", "conv_windows"].iter().any(|name| case.name.starts_with(name));
+    for case in cases::all().into_iter().filter(is_named_so) {
         let source = pipeline::lower(&case.graph, &pipeline::typical_device())?.source;
         let unfolds = source.launches.iter().filter(|launch| launch.function.starts_with("fw_unfold")).count() == 2;
         let walks_taps = source.text.contains("++column");

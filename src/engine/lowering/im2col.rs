@@ -7,7 +7,7 @@ use crate::graph::{FinalTensor, TensorId};
 use crate::kernel::{BoxStart, Coordinate, Digit, MapElement, PixelWalk, Quantity, Role, Swizzle, TensorMap};
 
 /// Largest step between the pixels of a walk (`cuTensorMapEncodeIm2col`).
-const LARGEST_STEP: i64 = 8;
+pub(super) const LARGEST_STEP: i64 = 8;
 
 /// Most dims of a map.
 const MAX_RANK: usize = 5;

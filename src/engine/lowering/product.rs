@@ -140,7 +140,8 @@ impl ProductPlan {
                 None => operand,
             }
         });
-        Some(Self { operands, copies: copies.clone(), before: copied.before().cloned(), ..plan })
+        let before = copied.before(&plan.problem);
+        Some(Self { operands, copies: copies.clone(), before, ..plan })
     }
 
     /// Plans a convolution for `wgmma` whose steps multiply the taps of a filter's row together; `None` where there are none, or boxes do

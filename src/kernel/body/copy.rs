@@ -74,7 +74,7 @@ pub struct UnfoldKernel {
     pub element_bytes: u32,
     /// The digits of m or n, outermost first.
     pub rows: Vec<Digit>,
-    /// Those of k, of which the innermost may be padded: with zeros.
+    /// Those of k, which may be padded: with zeros.
     pub k: Vec<Digit>,
     /// What tells the element of the source, by its axes.
     pub axes: Vec<UnfoldedAxis>,

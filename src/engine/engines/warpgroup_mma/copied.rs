@@ -179,6 +179,36 @@ mod tests {
         graph
     }
 
+    /// A layer of 64 results, R×S taps and a stride, of an image in HALF.
+    fn layer(x: [i64; 4], taps: [i64; 2], stride: i64) -> Graph {
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let image = graph.tensor(Tensor::new("x").channels_last(x));
+        let filter = graph.tensor(Tensor::new("w").channels_last([64, x[1], taps[0], taps[1]]));
+        let padding = [taps[0] / 2, taps[1] / 2];
+        let attributes = Convolution {
+            stride: vec![stride, stride],
+            ..Convolution::new(ConvolutionDirection::Forward, 2).padding(padding)
+        };
+        let y = graph.convolution("conv", attributes, [image, filter]);
+        graph.set_output(y);
+        graph
+    }
+
+    #[test]
+    fn layers_of_few_channels_become_windows_and_folded_lines_where_that_pays() {
+        let is_of_windows = |graph: &Graph| functions(graph)[..2] == ["fw_unfold", "fw_unfold_1"];
+        assert!(is_of_windows(&layer([64, 3, 224, 224], [7, 7], 2)));
+        assert!(is_of_windows(&layer([64, 3, 224, 224], [3, 3], 1)));
+        assert!(is_of_windows(&layer([64, 8, 112, 112], [7, 7], 1)));
+        // taps fill boxes, and three launches cost more than a small layer
+        assert!(!is_of_windows(&layer([64, 64, 56, 56], [7, 7], 1)));
+        assert!(!is_of_windows(&layer([1, 3, 16, 16], [3, 3], 1)));
+        let lines = decided(&layer([64, 3, 224, 224], [7, 7], 2)).details(false).join("\n");
+        // 230 pixels of 8 channels: two lines' of 4; 4 taps of windows of 8 pixels
+        assert!(lines.contains("unfolded first, to a matrix of rows of 3680 bytes"), "{lines}");
+        assert!(lines.contains("unfolded first, to a matrix of rows of 512 bytes"), "{lines}");
+    }
+
     #[test]
     fn filter_gradients_of_float_are_unfolded_where_that_pays() {
         let unfolds = |graph: &Graph| functions(graph)[0] == "fw_unfold";

@@ -123,7 +123,10 @@ impl OperandCopy {
     /// Adds the copy, with its place in the workspace: the last vectors of neighbouring threads are stored as a whole.
     pub(in crate::engine::lowering) fn push(&self, graph: &FinalizedGraph, builder: &mut KernelBuilder) {
         let copy = graph.tensor(self.copy);
-        let bytes = span(copy) * copy.data_type.bytes() as i64;
+        let bytes = match &self.way {
+            Way::Unfolded(unfolded) => self.rows(graph).0 * unfolded.pitch,
+            Way::Copied | Way::Evaluated(_) => span(copy),
+        } * copy.data_type.bytes() as i64;
         builder.place(self.copy, (bytes + self.neighbours(graph) * UNIT) / WORD);
         let parameters = [self.source, self.copy].map(Parameter::Tensor).into();
         let (skeleton, vectors, body) = match &self.way {

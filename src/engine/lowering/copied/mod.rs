@@ -13,6 +13,7 @@ mod copy;
 mod evaluated;
 mod layout;
 mod unfolded;
+mod windows;
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use self::copy::Way;
 use self::evaluated::{contiguous_axis, private_stage, stored, stored_type};
 use self::layout::{Layout, inner_axis, padded_strides};
 use self::unfolded::{ImagesOfRows, Unfolded, filter_gradient, matrix_of};
+use self::windows::Windows;
 use super::operand::{boxed_as_stored, stage_program};
 use super::problem::Problem;
 use super::tensor_map::{Arrival, line_along_outer, step_k};
@@ -44,7 +46,18 @@ pub(in crate::engine) struct CopiedOperands {
     pub(super) product: Product,
     pub(super) copies: Vec<OperandCopy>,
     across_k: AcrossK,
-    unfolded: Option<UnfoldedProduct>,
+    arranged: Arranged,
+}
+
+/// What copies make of a product beside another layout of its operands.
+#[derive(Clone, Debug)]
+enum Arranged {
+    /// Nothing.
+    AsItStands,
+    /// A product of unfolded operands, and what it was before.
+    Unfolded(Box<UnfoldedProduct>),
+    /// A convolution over windows; what it was before, with k as it was.
+    Windows(Box<ProductBefore>),
 }
 
 /// A product of unfolded operands, and what it was before.
@@ -91,6 +104,7 @@ impl CopiedOperands {
     /// The same with further copies.
     fn further(&self, operand: MmaType) -> Vec<Self> {
         let mut ways: Vec<Self> = self.copied(operand, AcrossK::Turned).into_iter().collect();
+        ways.extend(self.windows(operand));
         if operand.bytes() != 2 {
             let copied = self.copied(operand, AcrossK::Copied);
             let unfolded = [Self::unfolded, Self::unfolded_along_rows].map(|of| of(self, operand));
@@ -103,7 +117,7 @@ impl CopiedOperands {
 
     fn without_copies(fusion: &Fusion, product: &Product) -> Self {
         let (fusion, product) = (fusion.clone(), product.clone());
-        Self { fusion, product, copies: Vec::new(), across_k: AcrossK::Turned, unfolded: None }
+        Self { fusion, product, copies: Vec::new(), across_k: AcrossK::Turned, arranged: Arranged::AsItStands }
     }
 
     fn across(&self, across_k: AcrossK) -> Self {
@@ -132,7 +146,8 @@ impl CopiedOperands {
             copied = copied.with_unfolded(slot, operand, layout, unfolded)?;
         }
         let before = ProductBefore::new(&self.fusion, &self.product, problem.clone());
-        Some(Self { unfolded: Some(UnfoldedProduct { problem: problem.of_matrices(), before }), ..copied })
+        let unfolded = UnfoldedProduct { problem: problem.of_matrices(), before };
+        Some(Self { arranged: Arranged::Unfolded(unfolded.into()), ..copied })
     }
 
     /// The same to images whose rows of pixels are padded: `[ko, img, pixels]` of DY and, for each tap along rows, `[s, r, img, ci, pixels]`
@@ -146,7 +161,25 @@ impl CopiedOperands {
             copied = copied.with_unfolded(slot, operand, layout, unfolded)?;
         }
         let before = ProductBefore::new(&self.fusion, &self.product, images.before(operand));
-        Some(Self { unfolded: Some(UnfoldedProduct { problem: images.problem(operand), before }), ..copied })
+        let unfolded = UnfoldedProduct { problem: images.problem(operand), before };
+        Some(Self { arranged: Arranged::Unfolded(unfolded.into()), ..copied })
+    }
+
+    /// A layer of few channels as one of windows: both operands are copied. `None` for other cores, and where windows come in no boxes.
+    fn windows(&self, operand: MmaType) -> Option<Self> {
+        let (graph, product) = (self.fusion.graph(), &self.product);
+        let [image, filter] = product.tensors();
+        self.source(0).and(self.source(1)).filter(|_| image != filter)?;
+        let problem = Problem::of(graph, product);
+        let windows = Windows::of(graph, product, &problem)?;
+        let of_windows = graph.with_convolution(product.operation, windows.convolution());
+        let mut copied = Self { fusion: fuse(Arc::new(of_windows)).ok()?, ..self.clone() };
+        for (slot, (layout, unfolded)) in [windows.image(), windows.filter()].into_iter().enumerate() {
+            let why = format!("pixels of '{}' have few channels", graph.tensor(image).name);
+            copied = copied.with(slot, layout, Way::Unfolded(unfolded), why)?;
+        }
+        let before = ProductBefore::new(&self.fusion, product, problem);
+        Some(Self { arranged: Arranged::Windows(before.into()), ..copied }).filter(|copied| copied.are_boxed(operand))
     }
 
     /// Whether both operands come in boxes.
@@ -183,14 +216,26 @@ impl CopiedOperands {
 
     /// The product, the channels of each tap in whole lines of boxes.
     pub(super) fn problem(&self, operand: MmaType) -> Problem {
-        let of_graph =
-            || Problem::of(self.fusion.graph(), &self.product).in_columns_of(line_along_outer(operand).into());
-        self.unfolded.as_ref().map_or_else(of_graph, |unfolded| unfolded.problem.clone())
+        match &self.arranged {
+            Arranged::Unfolded(unfolded) => unfolded.problem.clone(),
+            Arranged::AsItStands | Arranged::Windows(_) => {
+                Problem::of(self.fusion.graph(), &self.product).in_columns_of(line_along_outer(operand).into())
+            }
+        }
     }
 
-    /// The product before its operands were unfolded, if they are.
-    pub(super) fn before(&self) -> Option<&ProductBefore> {
-        self.unfolded.as_ref().map(|unfolded| &unfolded.before)
+    /// The product before its operands were unfolded, or were windows, if they are: with k in the order in which it is planned.
+    pub(super) fn before(&self, planned: &Problem) -> Option<ProductBefore> {
+        match &self.arranged {
+            Arranged::AsItStands => None,
+            Arranged::Unfolded(unfolded) => Some(unfolded.before.clone()),
+            Arranged::Windows(before) => {
+                let ProductBefore { fusion, product, problem } = &**before;
+                let windows = Windows::of(fusion.graph(), product, problem)?;
+                let radix = planned.space.k.last()?.radix.value();
+                Some(ProductBefore::new(fusion, product, windows.before(radix)))
+            }
+        }
     }
 
     /// An operand's tensor, if it is one of the graph's inputs, or was evaluated.
@@ -247,7 +292,7 @@ impl CopiedOperands {
         // a matrix does not tell the groups
         let product = Product { groups: self.product.groups, ..fusion.product()?.clone() };
         let copies = [&self.copies[..], &[copy]].concat();
-        Some(Self { fusion, product, copies, across_k: self.across_k, unfolded: self.unfolded.clone() })
+        Some(Self { fusion, product, copies, across_k: self.across_k, arranged: self.arranged.clone() })
     }
 }
 
