@@ -2,10 +2,26 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, final
+
+__all__ = [
+    "Array",
+    "Graph",
+    "Plan",
+    "Session",
+    "TensorInfo",
+    "Verdict",
+    "Violation",
+    "__version__",
+    "load",
+    "loads",
+    "rules",
+    "run_command_line",
+]
 
 __version__: str
 
+@final
 class TensorInfo:
     """A tensor that a caller gives or gets; extents and strides are in elements."""
 
@@ -25,6 +41,7 @@ class TensorInfo:
     def is_pass_by_value(self) -> bool:
         """Whether it is a number that the caller gives at each execution."""
 
+@final
 class Graph:
     """A well-formed graph whose tensors all have type, extents and strides. It does not change."""
 
@@ -73,6 +90,7 @@ def rules() -> list[tuple[str, str]]:
 
 def run_command_line(arguments: Sequence[str]) -> int: ...
 
+@final
 class Violation:
     """A broken rule of a surface."""
 
@@ -88,6 +106,7 @@ class Violation:
     @property
     def found(self) -> str: ...
 
+@final
 class Verdict:
     """Whether a graph runs on a chip; true where it does. ``str`` is for people."""
 
@@ -111,6 +130,7 @@ class Verdict:
         """The record that ``fusewright check --format json`` writes."""
     def __bool__(self) -> bool: ...
 
+@final
 class Session:
     """A device and the plans that were made for it; shared by threads.
 
@@ -119,7 +139,7 @@ class Session:
     driver, a GPU or a compiler is missing.
     """
 
-    def __init__(self, device: str = "cuda:0", *, dynamic_shapes: bool = False) -> None: ...
+    def __new__(cls, device: str = "cuda:0", *, dynamic_shapes: bool = False) -> Session: ...
     @property
     def device(self) -> str: ...
     def plan(self, graph: Graph) -> Plan:
@@ -130,6 +150,7 @@ class Session:
     def stats(self) -> dict[str, int]:
         """What was asked and done so far; of a GPU alone."""
 
+@final
 class Plan:
     """A graph that is ready to be executed, from any thread."""
 
@@ -153,7 +174,7 @@ class Plan:
         the default one unless it is given), which has to live as long as the outputs, and nothing is waited for.
         Raises ``ExecutionError``.
         """
-    def launch(self, pointers: Sequence[int], workspace: int, stream: int, scalars: Sequence[float] = ()) -> None:
+    def launch(self, pointers: Sequence[int], workspace: int, stream: int, scalars: Sequence[float] = ...) -> None:
         """Puts one execution on a stream of the GPU and returns; nothing is allocated or waited for.
 
         ``pointers`` are device addresses of all ``inputs`` that are no scalars and then of all ``outputs``,
@@ -161,6 +182,7 @@ class Plan:
         Raises ``ExecutionError``.
         """
 
+@final
 class Array:
     """An output; ``numpy.from_dlpack``, ``torch.from_dlpack`` and others take it without a copy."""
 

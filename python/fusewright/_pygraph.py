@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ._core import Array, Graph, Plan, Session, TensorInfo, Verdict
+from ._dtypes import DTYPES
 from ._errors import ExecutionError, MalformedGraph
 
 # ---- Enumerations ----------------------------------------------------------------------------------------------------
@@ -162,27 +163,6 @@ class padding_mode(_Spelling):
 
 # ---- Arguments -------------------------------------------------------------------------------------------------------
 
-# Spelling of dtypes in PyTorch, numpy and ml_dtypes.
-_DTYPES = {
-    "bfloat16": "BFLOAT16",
-    "bool": "BOOLEAN",
-    "double": "DOUBLE",
-    "float": "FLOAT",
-    "float16": "HALF",
-    "float32": "FLOAT",
-    "float4_e2m1fn": "FP4_E2M1",
-    "float64": "DOUBLE",
-    "float8_e4m3fn": "FP8_E4M3",
-    "float8_e5m2": "FP8_E5M2",
-    "float8_e8m0fnu": "FP8_E8M0",
-    "half": "HALF",
-    "int32": "INT32",
-    "int4": "INT4",
-    "int64": "INT64",
-    "int8": "INT8",
-    "uint8": "UINT8",
-}
-
 _ROUND_NUMBERS = ("INT32", "INT64")
 _FRACTIONS = ("FLOAT", "DOUBLE", "HALF", "BFLOAT16")
 # How JSON of frontend 1.32 numbers the types of scalars.
@@ -207,7 +187,7 @@ def _spelling(kind: type[_Spelling], value: Choice, where: str) -> str | None:
         value = getattr(value, "name", None) or getattr(value, "__name__", None) or str(value)
     name = str(value).rpartition(".")[2]
     if kind is data_type and name not in kind.__members__:
-        name = _DTYPES.get(name, name)
+        name = DTYPES.get(name, name)
     if name not in kind.__members__:
         known = ", ".join(member for member in kind.__members__ if member != "NOT_SET")
         raise MalformedGraph(f"{where}: found {value!r}; required: a {kind.__name__}: {known}")

@@ -13,6 +13,19 @@ import fusewright
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--device", default="cpu", help="where graphs are executed: cpu, emulator or cuda:N")
+    parser.addoption("--slow", action="store_true", help="also what takes a minute or more")
+    parser.addoption("--seeds", type=int, default=60, help="random models for torch.compile")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: takes a minute or more; left out unless --slow is given")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--slow"):
+        for item in items:
+            if item.get_closest_marker("slow"):
+                item.add_marker(pytest.mark.skip(reason="slow: --slow runs it"))
 
 
 @pytest.fixture(scope="session")

@@ -1,15 +1,12 @@
 """The backend of `torch.compile`, on CPU tensors: the CPU engine runs what a GPU would, so results and gradients can be
 held against eager PyTorch wherever an engine takes a region.
 
-Every model is compiled with `select="always"`. Eager PyTorch rounds after each operation, a region once, and both sum
-in an order of their own. So neither is held against the other: each result may be at most four times as far from that
-of the same model in a wider type as eager's is, and beyond that one rounding of its type relative to the largest value.
+Every model is compiled with `select="always"`; `torch_comparison` says what is compared with what.
 """
 
 import copy
 import json
 import pickle
-from contextlib import contextmanager
 from functools import partial
 
 import pytest
@@ -18,24 +15,22 @@ torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
+from torch_comparison import (  # noqa: E402
+    ALWAYS,
+    assert_as_close_as_eager,
+    compare_with_eager,
+    compiled,
+    counted_calls,
+    fresh_compiler,  # noqa: F401
+    operations,
+)
 
 import fusewright.torch as backend_module  # noqa: E402
 from fusewright.torch import _layout, _op, _options, _pass, _regions, _select  # noqa: E402
 
-WIDER = {torch.float32: torch.float64, torch.bfloat16: torch.float32}
-ALWAYS = {"fusewright.select": "always", "fx_graph_cache": False}
 CHANNELS_LAST = torch.channels_last
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script_method.*")
-
-
-@pytest.fixture(autouse=True)
-def _fresh_compiler():
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    with torch._functorch.config.patch(enable_autograd_cache=False):  # a graph from a cache did not come by the pass
-        yield
-    torch._dynamo.reset()
 
 
 class Mlp(nn.Module):
@@ -83,62 +78,6 @@ class Block(nn.Module):
 class Scores(nn.Module):
     def forward(self, q, k):
         return torch.bmm(q, k.transpose(1, 2)) * 0.125
-
-
-def compiled(model, **options):
-    return torch.compile(model, backend=partial(backend_module.backend, options={**ALWAYS, **options}))
-
-
-def results_of(call, model, inputs):
-    """The output, and the gradients of all inputs and parameters."""
-    leaves = [x.detach().clone(memory_format=torch.preserve_format).requires_grad_() for x in inputs]
-    output = call(*leaves)
-    weights = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).reshape(output.shape)
-    return [output.detach(), *torch.autograd.grad(output, [*leaves, *model.parameters()], weights)]
-
-
-def assert_as_close_as_eager(found, eager, exact):
-    for ours, theirs, wanted in zip(found, eager, exact, strict=True):
-        assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
-        allowed = 4 * _distance(theirs, wanted) + torch.finfo(ours.dtype).eps * wanted.abs().max()
-        assert _distance(ours, wanted) <= allowed
-
-
-def _distance(left, right):
-    return (left.to(right.dtype) - right).abs().max()
-
-
-def compare_with_eager(model, *inputs, **options):
-    """Holds the compiled model against eager, and tells what became of its anchors."""
-    wider = WIDER[inputs[0].dtype]
-    eager_model, exact_model = copy.deepcopy(model), copy.deepcopy(model).to(wider)
-    eager = results_of(eager_model, eager_model, inputs)
-    exact = results_of(exact_model, exact_model, [x.to(wider) for x in inputs])
-    with _pass.recorded_reports() as reports, counted_calls() as calls:
-        found = results_of(compiled(model, **options), model, inputs)
-    assert_as_close_as_eager(found, eager, exact)
-    assert len(calls) == sum(r.taken for r in reports) > 0
-    return reports
-
-
-@contextmanager
-def counted_calls():
-    """Lists the plans that are executed on the CPU."""
-    calls, original = [], _op._execute
-
-    def execute(plan, tensors):
-        calls.append(plan)
-        return original(plan, tensors)
-
-    _op._execute = execute
-    try:
-        yield calls
-    finally:
-        _op._execute = original
-
-
-def operations(reports):
-    return [" ".join((r.operation, *(name for name in r.region if name != "cast"))) for r in reports]
 
 
 # Models.
@@ -308,7 +247,9 @@ def _operator_sample():
 
 def test_operator_obeys_pytorchs_rules():
     text, inputs = _operator_sample()
-    torch.library.opcheck(_op.RUN, (inputs, text))
+    found = torch.library.opcheck(_op.RUN, (inputs, text))
+    parts = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
+    assert found == dict.fromkeys(parts, "SUCCESS")
 
 
 def test_emulator_runs_what_the_pass_writes():
@@ -347,6 +288,28 @@ def test_restride(shape, stride, target, wanted):
 
 
 # Selection, explanation, options.
+
+
+def test_silu_is_one_operation_where_nothing_else_reads_its_parts():
+    class Gate(torch.nn.Module):
+        def __init__(self, keeps: bool) -> None:
+            super().__init__()
+            self.linear, self.keeps = torch.nn.Linear(16, 24), keeps
+
+        def forward(self, x):
+            y = self.linear(x)
+            exponential = torch.exp(-y)
+            gate = y / (1 + exponential) if self.keeps else torch.nn.functional.silu(y)
+            return (gate, exponential) if self.keeps else gate
+
+    def modes(keeps):
+        with torch.no_grad():
+            explanation = backend_module.explain(Gate(keeps), torch.randn(8, 16), options=ALWAYS)
+        nodes = json.loads(explanation.anchors[0].graph)["nodes"]
+        return [node["mode"] for node in nodes if node["tag"] == "POINTWISE"]
+
+    assert modes(keeps=False) == ["ADD", "SWISH_FWD"]
+    assert modes(keeps=True)[:3] == ["ADD", "NEG", "EXP"]
 
 
 def test_explain_lists_every_anchor_with_a_reason():
@@ -393,7 +356,7 @@ def test_regions_compile_alone_during_a_compilation(monkeypatch):
         _select.in_fresh_thread(run)
         return _select.Decision(False, "compared")
 
-    monkeypatch.setattr(_pass, "decide", decide)
+    monkeypatch.setattr(_select, "decide", decide)
     model, x = nn.Sequential(nn.Linear(32, 32), nn.ReLU()), torch.randn(16, 32)
     with torch.no_grad():
         torch.testing.assert_close(compiled(model)(x), model(x))
@@ -412,9 +375,76 @@ def test_operations_that_inductor_fuses_with_what_follows_are_told():
     assert [_select.is_followed(region) for region in (followed, stored, bare)] == [True, False, False]
 
 
+def _choice(monkeypatch, times):
+    """What is chosen of a region whose operand is computed for it alone, by these times; and what was timed."""
+    a, b, *more = torch.randn(2048, 64), torch.randn(64, 2048), *torch.randn(3, 2048, 2048)
+    region, _ = _region_of(lambda a, b, r, s, t: (torch.relu(a @ b) * (s - t)) + r, a, b, *more)
+    asked = []
+
+    def measured(region, device, options):
+        names = tuple(str(m.target).split(".")[1] for m in region.operations)
+        asked.append(names)
+        return _select.Times(*times[names])
+
+    monkeypatch.setattr(_select, "measured", measured)
+    monkeypatch.setattr(_select, "decide", lambda region, options: _select._decide_by_time(region, None, options))
+    smaller = partial(_regions.smaller_regions, region, arch="sm_90", strict_rounding=False)
+    chosen, decision = _select.choose(region, _options.Options(), "sm_90", smaller)
+    return tuple(str(m.target).split(".")[1] for m in chosen.operations), decision, asked
+
+
+WHOLE, FORWARD, CORE = ("relu", "sub", "mul", "add"), ("relu", "mul", "add"), ()
+
+
+def test_of_a_slow_region_the_part_that_saves_most_is_taken(monkeypatch):
+    times = {WHOLE: (1.0, 1.0), FORWARD: (0.8, 0.9), CORE: (0.4, 0.6)}
+    chosen, decision, asked = _choice(monkeypatch, times)
+    assert chosen == CORE and decision.taken and asked == [WHOLE, FORWARD, CORE]
+    assert "1.00 with 4 more operations" in decision.reason
+    chosen, decision, _ = _choice(monkeypatch, {**times, CORE: (0.4, 0.45)})
+    assert chosen == FORWARD and decision.taken
+
+
+def test_where_no_part_is_faster_the_region_is_reported(monkeypatch):
+    chosen, decision, asked = _choice(monkeypatch, {WHOLE: (1.0, 0.9), FORWARD: (0.9, 0.9), CORE: (0.8, 0.8)})
+    assert chosen == WHOLE and not decision.taken and decision.times == _select.Times(1.0, 0.9) and len(asked) == 3
+
+
+def test_parts_are_timed_only_where_the_model_lets_them_win(monkeypatch):
+    chosen, decision, asked = _choice(monkeypatch, {WHOLE: (0.9, 1.0)})
+    assert chosen == WHOLE and decision.taken and asked == [WHOLE], "the whole region is faster"
+    chosen, decision, asked = _choice(monkeypatch, {WHOLE: (2.0, 1.0)})
+    assert chosen == WHOLE and not decision.taken and asked == [WHOLE], "the model gives no part half the time"
+
+
+def test_a_bare_core_has_no_parts():
+    region, _ = _region_of(lambda a, b: a @ b, torch.randn(16, 32), torch.randn(32, 16))
+    assert _regions.smaller_regions(region, arch="sm_90", strict_rounding=False) == []
+
+
+def test_times_lie_in_the_librarys_cache(monkeypatch, tmp_path):
+    for name in ("FUSEWRIGHT_CACHE", "FUSEWRIGHT_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert _select.cache_folder() == tmp_path / ".cache" / "fusewright"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert _select.cache_folder() == tmp_path / ".cache" / "fusewright"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    assert _select.cache_folder() == tmp_path / "caches" / "fusewright"
+    monkeypatch.setenv("FUSEWRIGHT_CACHE_DIR", str(tmp_path / "own"))
+    assert _select.cache_folder() == tmp_path / "own"
+    monkeypatch.setenv("FUSEWRIGHT_CACHE", "off")
+    assert _select.cache_folder() is None
+    store = _select.TimeStore(None)
+    store.put("key", _select.Times(1, 2))
+    assert store.get("key") == _select.Times(1, 2), "kept in memory"
+
+
 def test_measured_times_are_kept(tmp_path):
     path, times = tmp_path / "folder" / "times.json", _select.Times(fused=0.9, inductor=1.0)
     _select.TimeStore(path).put("key", times)
+    assert path.parent.stat().st_mode & 0o077 == 0, "the library takes no folder that others may write"
+    _select.TimeStore(path).put("another", times)
     assert _select.TimeStore(path).get("key") == times and times.is_faster
     assert not _select.Times(fused=0.98, inductor=1.0).is_faster
     path.write_text("{")

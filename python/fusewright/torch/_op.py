@@ -14,21 +14,12 @@ from typing import Any
 import torch
 
 from fusewright import Graph, Plan, Session
+from fusewright._dtypes import DTYPES
 
 from ._layout import Extents, is_in_layout, same_strides
 
 DATA_TYPES: dict[torch.dtype, str] = {
-    torch.float16: "HALF",
-    torch.bfloat16: "BFLOAT16",
-    torch.float32: "FLOAT",
-    torch.float64: "DOUBLE",
-    torch.int8: "INT8",
-    torch.uint8: "UINT8",
-    torch.int32: "INT32",
-    torch.int64: "INT64",
-    torch.bool: "BOOLEAN",
-    torch.float8_e4m3fn: "FP8_E4M3",
-    torch.float8_e5m2: "FP8_E5M2",
+    getattr(torch, spelling): name for spelling, name in DTYPES.items() if hasattr(torch, spelling)
 }
 _TORCH_TYPES = {name: dtype for dtype, name in DATA_TYPES.items()}
 

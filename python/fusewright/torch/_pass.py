@@ -1,9 +1,11 @@
 # mypy: allow-untyped-calls
 """The pass over Inductor's post-grad graphs that replaces regions by `fusewright::run`."""
 
+import dataclasses
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,8 @@ from . import _op
 from ._explain import AnchorReport, report_of
 from ._layout import same_strides
 from ._options import Options
-from ._regions import Region, Search, find_anchors, outside_users, search
-from ._select import Decision, decide
+from ._regions import Region, Search, find_anchors, outside_users, search, smaller_regions
+from ._select import Decision, choose, device_identity
 from ._translate import CHANNELS_LAST, VIEWS, Anchor, tensor_value
 
 aten = torch.ops.aten
@@ -49,8 +51,7 @@ class FusionPass(CustomGraphPass):
 
     def __call__(self, graph: Graph) -> None:
         for anchor in find_anchors(graph):
-            found = self._search(anchor)
-            decision = self._decide(found)
+            found, decision = self._decide(self._search(anchor))
             if _reports is not None:
                 _reports.append(report_of(found, decision))
             if decision.taken and found.region is not None:
@@ -59,7 +60,7 @@ class FusionPass(CustomGraphPass):
 
     def uuid(self) -> Any:
         """Names everything that the result depends on beside the graph."""
-        device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+        device = device_identity() if torch.cuda.is_available() else "cpu"
         tf32 = (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32)
         return (fusewright.__version__, get_hash_for_files(_SOURCES), self.options, device, tf32)
 
@@ -80,11 +81,16 @@ class FusionPass(CustomGraphPass):
             relayout=self.options.select == "always",
         )
 
-    def _decide(self, found: Search) -> Decision:
+    def _decide(self, found: Search) -> tuple[Search, Decision]:
+        """The search with the region that was chosen, and whether it is taken."""
         if found.region is None:
-            return Decision(False, "no engine takes it")
-        decision = decide(found.region, self.options)
-        return self._with_plan(found.region, decision) if decision.taken else decision
+            return found, Decision(False, "no engine takes it")
+        arch = _arch(tensor_value(found.anchor.value).device)
+        smaller = partial(smaller_regions, found.region, arch=arch, strict_rounding=self.options.strict_rounding)
+        region, decision = choose(found.region, self.options, arch, smaller)
+        if decision.taken:
+            decision = self._with_plan(region, decision)
+        return dataclasses.replace(found, region=region), decision
 
     def _with_plan(self, region: Region, decision: Decision) -> Decision:
         """The decision, once the plan is made: neither the first run nor the capture of a CUDA graph is to compile."""

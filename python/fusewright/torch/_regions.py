@@ -1,6 +1,7 @@
 """Regions of an FX graph: a core with the pointwise operations around it that one graph can hold."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from math import prod
@@ -94,7 +95,10 @@ def search(anchor: Anchor, *, arch: str, strict_rounding: bool, relayout: bool) 
     if not all(isinstance(v, torch.Tensor) and is_static(v) for v in values):
         result.refusals.append("symbolic extents")
         return result
-    order = {node: index for index, node in enumerate(anchor.call.graph.nodes)}
+    if not all(v.numel() for v in values):  # type: ignore[union-attr]
+        result.refusals.append("no elements")
+        return result
+    order = _order(anchor)
     for members in _candidates(anchor, order):
         try:
             result.region = _accepted(anchor, members, order, arch, strict_rounding, relayout)
@@ -103,6 +107,28 @@ def search(anchor: Anchor, *, arch: str, strict_rounding: bool, relayout: bool) 
             if str(reason) not in result.refusals:
                 result.refusals.append(str(reason))
     return result
+
+
+def smaller_regions(region: Region, *, arch: str, strict_rounding: bool) -> list[Region]:
+    """What of a region can be taken alone: all but what its operands are computed by, and its core."""
+    anchor, order = region.anchor, _order(region.anchor)
+    forward = _grow(anchor, order)
+    found: list[Region] = []
+    for members in ([m for m in region.members if m in forward], _with_views(anchor, [], forward)):
+        sizes = {len(_writing(r.members)) for r in (region, *found)}
+        if len(_writing(members)) in sizes:  # each list is a part of the one before
+            continue
+        with suppress(Untranslatable):
+            found.append(_accepted(anchor, members, order, arch, strict_rounding, relayout=False))
+    return found
+
+
+def _writing(members: Sequence[Node]) -> list[Node]:
+    return [m for m in members if m.target not in VIEWS]
+
+
+def _order(anchor: Anchor) -> dict[Node, int]:
+    return {node: index for index, node in enumerate(anchor.call.graph.nodes)}
 
 
 def _accepted(
@@ -116,7 +142,7 @@ def _accepted(
     try:
         graph = FusedGraph.from_json(translation.text)
     except MalformedGraph as error:
-        raise Untranslatable(f"malformed graph: {error}") from error
+        raise Untranslatable(str(error)) from error
     verdict = graph.check(arch)
     if not verdict.supported:
         raise Untranslatable(refusal_text(verdict))

@@ -8,7 +8,7 @@ import statistics
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,6 +31,9 @@ LOGGER = logging.getLogger(__name__)
 NEEDED_RATIO = 0.97
 """A region is taken where it needs at most this share of the time of Inductor's code."""
 
+MODEL_ERROR = 1.25
+"""How much slower than in truth the model may take a part to be: it knows little of operands that the core lacks."""
+
 WARM_UPS = 3
 REPETITIONS = 11
 EXECUTIONS = 20
@@ -51,6 +54,10 @@ class Times:
     @property
     def is_faster(self) -> bool:
         return self.fused <= NEEDED_RATIO * self.inductor
+
+    @property
+    def saved(self) -> float:
+        return self.inductor - self.fused
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,36 @@ def decide(region: Region, options: Options) -> Decision:
     return _decide_by_time(region, device, options)
 
 
+def choose(
+    region: Region, options: Options, arch: str, smaller: Callable[[], Sequence[Region]]
+) -> tuple[Region, Decision]:
+    """The region, or where it was measured and is not faster, that of the smaller ones that saves the most time.
+
+    Smaller ones are asked for, and measured, only then: most compilations time one region an anchor.
+    """
+    decision = decide(region, options)
+    if decision.taken or decision.times is None:
+        return region, decision
+    whole, others = decision.times, [r for r in smaller() if can_win(r, region, decision.times, arch)]
+    tried = [(other, decide(other, options)) for other in others]
+    won = [(d.times.saved, index) for index, (_, d) in enumerate(tried) if d.taken and d.times is not None]
+    if not won:
+        return region, decision
+    chosen, theirs = tried[max(won)[1]]
+    more = len(region.operations) - len(chosen.operations)
+    reason = f"{theirs.reason}; {whole.inductor / whole.fused:.2f} with {more} more operations"
+    return chosen, replace(theirs, reason=reason)
+
+
+def can_win(part: Region, whole: Region, times: Times, arch: str) -> bool:
+    """Whether a part of a measured region can be faster than Inductor's code, by the engines' model.
+
+    Inductor needs no more time for the part than for the whole.
+    """
+    share = part.graph.expected_seconds(arch) / whole.graph.expected_seconds(arch)
+    return times.fused * share <= MODEL_ERROR * NEEDED_RATIO * times.inductor
+
+
 def _decide_by_time(region: Region, device: torch.device, options: Options) -> Decision:
     try:
         times = measured(region, device, options)
@@ -90,12 +127,18 @@ def _decide_by_time(region: Region, device: torch.device, options: Options) -> D
 def measured(region: Region, device: torch.device, options: Options) -> Times:
     """The times of a region on a device, from the store where they are known."""
     place = " followed" if is_followed(region) else ""
-    key = f"{region.graph.key}{place} {torch.cuda.get_device_name(device)} {fusewright.__version__} {torch.__version__}"
+    versions = f"{fusewright.__version__} {torch.__version__}"
+    key = f"{region.graph.key}{place} {device_identity(device)} {versions}"
     times = STORE.get(key)
     if times is None:
         times = in_fresh_thread(lambda: _measure(region, device, options))
         STORE.put(key, times)
     return times
+
+
+def device_identity(device: torch.device | None = None) -> str:
+    """A GPU and its driver, which times depend on; the current GPU unless one is given."""
+    return f"{torch.cuda.get_device_name(device)} driver {torch._C._cuda_getDriverVersion()}"  # type: ignore[attr-defined]
 
 
 def in_fresh_thread(call: Callable[[], Result]) -> Result:
@@ -255,9 +298,9 @@ def _captured(call: Callable[[list[torch.Tensor]], Any], sets: Sequence[list[tor
 
 
 class TimeStore:
-    """Measured times, in memory and in a JSON file in the user's cache folder."""
+    """Measured times, in memory and, where there is a path, in a JSON file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self.path = path
         self._times: dict[str, Times] | None = None
 
@@ -267,14 +310,19 @@ class TimeStore:
     def put(self, key: str, times: Times) -> None:
         """Keeps a time; the file takes those of other processes along, and is replaced as a whole."""
         self._times = {**self._read(), **self._loaded(), key: times}
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            text = json.dumps({k: asdict(t) for k, t in sorted(self._times.items())}, indent=1)
-            with tempfile.NamedTemporaryFile("w", dir=self.path.parent, delete=False) as file:
-                file.write(text)
-            os.replace(file.name, self.path)
-        except OSError as error:
-            LOGGER.warning("measured times are not kept: %s", error)
+        if self.path is not None:
+            try:
+                self._write(self.path)
+            except OSError as error:
+                LOGGER.warning("measured times are not kept: %s", error)
+
+    def _write(self, path: Path) -> None:
+        # For its user alone: the library takes no folder that others may write.
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        text = json.dumps({k: asdict(t) for k, t in sorted(self._loaded().items())}, indent=1)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+            file.write(text)
+        os.replace(file.name, path)
 
     def _loaded(self) -> dict[str, Times]:
         if self._times is None:
@@ -282,15 +330,32 @@ class TimeStore:
         return self._times
 
     def _read(self) -> dict[str, Times]:
+        if self.path is None:
+            return {}
         try:
             return {key: Times(**entry) for key, entry in json.loads(self.path.read_text()).items()}
         except (OSError, ValueError, TypeError, AttributeError):
             return {}
 
 
-def _cache_folder() -> Path:
-    root = os.environ.get("XDG_CACHE_HOME")
-    return (Path(root) if root else Path.home() / ".cache") / "fusewright"
+def cache_folder() -> Path | None:
+    """The folder of the library's disk cache, as the environment says; `None` where nothing is to be kept."""
+    if os.environ.get("FUSEWRIGHT_CACHE") in ("off", "0"):
+        return None
+    if folder := os.environ.get("FUSEWRIGHT_CACHE_DIR"):
+        return Path(folder).absolute()
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or "")
+    if not caches.is_absolute():
+        try:
+            caches = Path.home() / ".cache"
+        except RuntimeError:  # the user has no home
+            return None
+    return caches / "fusewright"
 
 
-STORE = TimeStore(_cache_folder() / "torch-times.json")
+def _times_file() -> Path | None:
+    folder = cache_folder()
+    return None if folder is None else folder / "torch-times.json"
+
+
+STORE = TimeStore(_times_file())

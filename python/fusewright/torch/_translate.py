@@ -318,7 +318,18 @@ class RegionWriter:
         )
         return uid
 
+    def _drop_unread(self) -> None:
+        """Leaves out operations that nothing reads, whose place another one took, and what they alone read."""
+        virtual = {tensor["uid"] for tensor in self._tensors if tensor["is_virtual"]}
+        for number in reversed(range(len(self._nodes))):
+            results = set(self._nodes[number]["outputs"].values())
+            if results <= virtual and not any(self._has_readers(uid) for uid in results):
+                del self._nodes[number]
+        used = {uid for node in self._nodes for port in ("inputs", "outputs") for uid in node[port].values()}
+        self._tensors = [tensor for tensor in self._tensors if tensor["uid"] in used]
+
     def _text(self) -> str:
+        self._drop_unread()
         context = {
             "compute_data_type": "FLOAT",
             "intermediate_data_type": "FLOAT",
@@ -534,6 +545,25 @@ def _binary(mode: str) -> Lowering:
     return lower
 
 
+def _quotient(writer: RegionWriter, node: Node) -> int:
+    """`a / b`, which is SWISH_FWD where it is what SiLU is decomposed to."""
+    if _is_silu(node):
+        return writer.pointwise("SWISH_FWD", *_operands(writer, node, 1))
+    return _binary("DIV")(writer, node)
+
+
+def _is_silu(node: Node) -> bool:
+    """Whether a quotient is `x / (1 + exp(-x))`."""
+    value, divisor = node.args[:2]
+    chain = []
+    for target in (aten.add.Tensor, aten.exp.default, aten.neg.default):
+        if not isinstance(divisor, Node) or divisor.target is not target or divisor.kwargs:
+            return False
+        chain.append(divisor)
+        divisor = divisor.args[0]
+    return divisor is value and chain[0].args[1:] == (1,)
+
+
 def _sum(mode: str) -> Lowering:
     """`a + alpha * b` or `a - alpha * b`."""
 
@@ -582,7 +612,7 @@ POINTWISE: dict[Any, Lowering] = {
     aten.sub.Scalar: _sum("SUB"),
     aten.mul.Tensor: _binary("MUL"),
     aten.mul.Scalar: _binary("MUL"),
-    aten.div.Tensor: _binary("DIV"),
+    aten.div.Tensor: _quotient,
     aten.div.Scalar: _binary("DIV"),
     aten.maximum.default: _binary("MAX"),
     aten.minimum.default: _binary("MIN"),
