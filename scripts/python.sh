@@ -2,7 +2,7 @@
 # The Python package: builds its wheel with maturin, installs it into an environment of its own, and runs its tests there. No GPU is needed.
 #
 #   scripts/python.sh                    a development build, lints and tests
-#   scripts/python.sh --torch            the same, with PyTorch in the environment (3 GB), and the tests of torch.compile
+#   scripts/python.sh --torch            the same, with PyTorch in the environment (3 GB), and all tests of torch.compile
 #   scripts/python.sh --wheel FOLDER     a release wheel with the shared library of cuDNN's ABI inside, and no tests
 #
 # The environment lies in target/python. PYTHON names the interpreter (3.10 or newer, with venv and pip), python3 unless it is set.
@@ -17,10 +17,10 @@ environment=$target/python
 packages=(pytest numpy ruff mypy)
 # PyTorch's types are not there without it.
 types=(fusewright --exclude '^fusewright/torch/')
-mode=test folder=$target/wheels
+mode=test folder=$target/wheels more=()
 case "${1:-}" in
 '') ;;
---torch) packages+=('torch==2.11.*') types=(fusewright) ;;
+--torch) packages+=('torch==2.11.*') types=(fusewright) more=(--slow) ;;
 --wheel) mode=wheel folder=${2:?usage: scripts/python.sh --wheel FOLDER} ;;
 *) echo "usage: scripts/python.sh [--torch | --wheel FOLDER]" >&2; exit 2 ;;
 esac
@@ -37,9 +37,8 @@ library=python/fusewright/_lib
 rm -rf "$library"
 if [ $mode = wheel ]; then
     profile=(--release)
-    cargo build --release --locked -p fusewright-cudnn
-    mkdir -p "$library"
-    cp "$target/release/libfusewright_cudnn.so" "$library/libcudnn.so.9"
+    scripts/install-cudnn.sh "$library" > /dev/null
+    rm "$library/libcudnn.so" # a wheel has no links
 fi
 rm -f "$folder"/fusewright-*.whl
 "$environment/bin/maturin" build --locked "${profile[@]}" --manifest-path python/Cargo.toml --out "$folder" --interpreter "$environment/bin/python"
@@ -58,4 +57,5 @@ fi
 "$environment/bin/ruff" format --check python
 (cd python && "$environment/bin/mypy" "${types[@]}")
 # Away from the sources, so that the wheel is what is imported.
-(cd "$target" && "$environment/bin/python" -m pytest -q -c "$OLDPWD/python/pyproject.toml" --rootdir "$OLDPWD/python" "$OLDPWD/python/tests")
+(cd "$target" && "$environment/bin/stubtest" fusewright._core)
+(cd "$target" && "$environment/bin/python" -m pytest -q -c "$OLDPWD/python/pyproject.toml" --rootdir "$OLDPWD/python" "${more[@]}" "$OLDPWD/python/tests")

@@ -2,54 +2,19 @@
 //!
 //! No other crate exports these names. Whatever links one that did, such as a program or an extension of Python, would capture
 //! the calls that other libraries of its process make to cuDNN.
+//!
+//! Where `FUSEWRIGHT_CUDNN_LIBRARY` names a real cuDNN, `forward` puts this library before it: graphs that an engine takes here
+//! may run here, and everything else is the real library's.
 
-use std::arch::naked_asm;
+mod forward;
+pub mod names;
 
-/// Exports functions of [`fusewright::capi`]. Each is a jump, which leaves registers and stack as the caller made them, so that
-/// a signature is said once, where the function is.
-macro_rules! export {
-    ($($function:ident)*) => {
-        $(
-            #[doc = concat!("[`fusewright::capi::", stringify!($function), "`].")]
-            ///
-            /// # Safety
-            /// As there; it is called with that function's signature.
-            #[unsafe(naked)]
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $function() {
-                #[cfg(target_arch = "x86_64")]
-                naked_asm!("jmp {}", sym fusewright::capi::$function);
-                #[cfg(target_arch = "aarch64")]
-                naked_asm!("b {}", sym fusewright::capi::$function);
-            }
-        )*
-    };
-}
+/// Called by the loader, before any function of the library can be.
+#[used]
+#[cfg_attr(target_os = "linux", unsafe(link_section = ".init_array"))]
+static INITIALISE: extern "C" fn() = initialise;
 
-export! {
-    cudnnCreate
-    cudnnDestroy
-    cudnnSetStream
-    cudnnGetStream
-    cudnnBackendCreateDescriptor
-    cudnnBackendDestroyDescriptor
-    cudnnBackendInitialize
-    cudnnBackendSetAttribute
-    cudnnBackendGetAttribute
-    cudnnBackendFinalize
-    cudnnBackendExecute
-    cudnnBackendPopulateCudaGraph
-    cudnnBackendUpdateCudaGraph
-    cudnnSetCallback
-    cudnnGetCallback
-    cudnnGetVersion
-    cudnnGetCudartVersion
-    cudnnGetProperty
-    cudnnGraphVersionCheck
-    cudnnGetErrorString
-    cudnnGetLastErrorString
-    cudnnCreateFilterDescriptor
-    cudnnDestroyFilterDescriptor
-    cudnnSetFilterNdDescriptor
-    cudnnReorderFilterAndBias
+extern "C" fn initialise() {
+    // no panic leaves the library; without the real one it is as it would be alone
+    let _ = std::panic::catch_unwind(forward::start);
 }

@@ -1,12 +1,13 @@
 //! Operation graphs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::c_void;
 use std::sync::Arc;
 
 use cudarc::cudnn::sys::cudnnBackendAttributeName_t as Name;
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
 
-use super::descriptor::{Given, Object, Referred, Values};
+use super::descriptor::{self, Given, Object, Referred, Values};
 use super::failure::{Failure, Result};
 use super::handle::Handle;
 use super::operation::Node;
@@ -42,6 +43,14 @@ impl OperationGraph {
     pub(super) fn nodes(&self) -> &[Arc<Node>] {
         &self.nodes
     }
+}
+
+/// The graph of a finalized operation graph descriptor; `None` of other descriptors, and of a graph that is none by itself.
+///
+/// For who has the C functions and stays in Rust, to write a graph down or to ask for its verdict.
+pub fn finalized_graph(descriptor: *mut c_void) -> Option<Arc<FinalizedGraph>> {
+    let graph = descriptor::find(descriptor).ok()?.object::<OperationGraph>().ok()?;
+    graph.graph().ok().cloned()
 }
 
 /// The graph of the operations of a descriptor: tensors of one uid are one tensor.

@@ -40,4 +40,5 @@ mod tests;
 pub(crate) mod translate;
 
 pub use exports::*;
+pub use graph::finalized_graph;
 pub use legacy::*;

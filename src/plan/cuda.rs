@@ -14,8 +14,8 @@ use std::sync::OnceLock;
 use cudarc::driver::sys::{
     self, CUDA_KERNEL_NODE_PARAMS, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction,
     CUfunction_attribute, CUgraph, CUgraphEdgeData, CUgraphExec, CUgraphNode, CUgraphNodeType, CUlaunchConfig,
-    CUmodule, CUpointer_attribute, CUresult, CUstream, CUstreamCaptureMode, CUtensorMap, CUtensorMapDataType,
-    CUtensorMapFloatOOBfill, CUtensorMapInterleave, CUtensorMapL2promotion, CUtensorMapSwizzle,
+    CUmodule, CUpointer_attribute, CUresult, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus, CUtensorMap,
+    CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapInterleave, CUtensorMapL2promotion, CUtensorMapSwizzle,
 };
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
@@ -210,6 +210,7 @@ functions! {
         cuMemHostAlloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint);
         cuPointerGetAttribute(value: *mut c_void, attribute: CUpointer_attribute, pointer: CUdeviceptr);
         cuStreamGetCtx(stream: CUstream, context: *mut CUcontext);
+        cuStreamIsCapturing(stream: CUstream, status: *mut CUstreamCaptureStatus);
         cuTensorMapEncodeIm2col(
             map: *mut CUtensorMap, element: CUtensorMapDataType, rank: u32, address: *mut c_void, dims: *const u64,
             strides: *const u64, lower: *const c_int, upper: *const c_int, channels: u32, pixels: u32,

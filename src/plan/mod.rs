@@ -72,6 +72,7 @@ pub use driver::{DeviceContext, Driver};
 pub(crate) use event::{LIMIT, Step, event_pairs};
 pub use execution_plan::{ExecutionPlan, check_execution};
 pub use memory::{DeviceBuffer, DevicePointer, Workspace};
+pub(crate) use module::BesideCaptures;
 pub use stream::Stream;
 pub(crate) use variant_pack::Unfit;
 pub use variant_pack::VariantPack;

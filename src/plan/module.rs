@@ -108,12 +108,12 @@ impl Module {
 
 /// While it lives, what this thread does leaves captures of streams alone that other threads have begun, and they leave it
 /// alone.
-struct BesideCaptures {
+pub(crate) struct BesideCaptures {
     previous: Option<CUstreamCaptureMode>,
 }
 
 impl BesideCaptures {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         Self { previous: exchange(&mut mode).then_some(mode) }
     }

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cudarc::driver::sys::{CUresult, CUstream, CUstream_flags};
+use cudarc::driver::sys::{CUresult, CUstream, CUstream_flags, CUstreamCaptureStatus};
 
 use super::DeviceContext;
 use super::cuda;
@@ -79,6 +79,19 @@ impl Stream {
     /// The handle, as other libraries take it; it ends with the last clone of this value.
     pub fn as_raw(&self) -> *mut c_void {
         self.raw().cast()
+    }
+
+    /// Whether what is put on the stream becomes part of a CUDA graph, and does not run now.
+    pub fn is_captured(&self) -> bool {
+        let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as u32;
+        let Ok(_entered) = self.0.context.enter() else { return false };
+        // SAFETY: the stream is alive, and the pointer is valid for one number.
+        let asked = unsafe { cuda::cuStreamIsCapturing(self.raw(), (&raw mut status).cast()) };
+        // of the legacy default stream nothing is said while another one is captured
+        match asked {
+            Ok(()) => status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as u32,
+            Err(error) => !error.is(CUresult::CUDA_ERROR_NOT_FOUND),
+        }
     }
 
     /// Waits until all work put on the stream so far is done.

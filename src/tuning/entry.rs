@@ -10,7 +10,7 @@ use crate::graph::GraphKey;
 /// | part | because |
 /// |---|---|
 /// | graph | its key holds shapes, strides, alignments and types |
-/// | engine | a config is one of its own; which engine is chosen may depend on the environment |
+/// | engine | a config is one of its own; which engine is chosen may depend on the environment. Another library with its version, in entries of [`super::Rivals`] |
 /// | device | the name says which clocks and memory; the rest tells parts of one device (MIG) apart |
 /// | fusewright | another version may generate other code for the same config |
 ///
@@ -32,7 +32,7 @@ pub struct TuningKey {
 pub struct TuningEntry {
     /// What it holds for.
     pub key: TuningKey,
-    /// The winner, as [`crate::engine::EngineConfig`] prints.
+    /// The winner, as [`crate::engine::EngineConfig`] prints; or what another library took.
     pub config: String,
     /// Its median time when it was measured, in milliseconds.
     pub median_ms: f64,

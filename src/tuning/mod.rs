@@ -29,16 +29,19 @@
 //! # Ok::<(), fusewright::error::Error>(())
 //! ```
 //!
-//! [`time`] measures one plan, [`time_interleaved`] several plans of one graph against each other, [`copy_bandwidth`] the memory.
+//! [`time`] measures one plan, [`time_interleaved`] several plans of one graph against each other, [`time_rivals`] one against another
+//! library's, [`copy_bandwidth`] the memory.
 
 mod autotune;
 mod entry;
 mod interleaved;
+mod rivals;
 mod store;
 mod timing;
 
 pub use autotune::{DEFAULT_CANDIDATES, Tuned, autotune};
 pub use entry::{TuningEntry, TuningKey};
 pub use interleaved::{Sampled, time_interleaved};
+pub use rivals::{Arguments, Rival, Rivals, time_rivals};
 pub use store::{StoredTuning, TuningStore};
 pub use timing::{Timing, copy_bandwidth, time};

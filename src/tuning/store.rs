@@ -4,17 +4,21 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Tuned, TuningEntry, TuningKey};
+use super::{Rivals, Tuned, TuningEntry, TuningKey};
 use crate::compile::{Bundle, Cache, Limit, PrivateFolder, UNFINISHED, is_ours, warn_once};
 use crate::device::Device;
 use crate::engine::{EngineConfig, RankedConfig, Selection};
 use crate::error::Error;
+use crate::graph::GraphKey;
 
 /// Folder of the entries, inside the cache's.
 const FOLDER: &str = "tuning";
 const ENTRY: &str = "tuned";
 /// Digits of a key in the name of a file.
 const DIGITS: usize = 64;
+
+/// What follows the other library's time, in an entry that has it in place of a config.
+const UNIT: &str = " ms";
 
 /// Larger files are not ours.
 const LARGEST_ENTRY: u64 = 1 << 16;
@@ -105,15 +109,34 @@ impl TuningStore {
         is_offered.then_some(wanted)
     }
 
+    /// What an engine here and another library, by its name and version, took for a graph on a device, where that is stored.
+    pub fn rivals(&self, graph: GraphKey, library: &str, device: &Device) -> Option<Rivals> {
+        let key = TuningKey::new(graph, library, device);
+        let entry = read(&self.folder_to_read()?, &name(&key))?.ok().filter(|entry| entry.key == key)?;
+        let theirs_ms = entry.config.strip_suffix(UNIT)?.strip_prefix(library)?.trim_start().parse().ok()?;
+        Some(Rivals { ours_ms: entry.median_ms, theirs_ms })
+    }
+
+    /// Keeps such times, in place of earlier ones; does nothing without a folder.
+    ///
+    /// # Errors
+    /// [`Error::Environment`] if the folder cannot be written.
+    pub fn put_rivals(&self, graph: GraphKey, library: &str, device: &Device, times: Rivals) -> Result<(), Error> {
+        let config = format!("{library} {}{UNIT}", times.theirs_ms);
+        self.write(&TuningEntry { key: TuningKey::new(graph, library, device), config, median_ms: times.ours_ms })
+    }
+
     /// Keeps a winner, in place of an earlier one; does nothing without a folder.
     ///
     /// # Errors
     /// [`Error::Environment`] if the folder cannot be written.
     pub fn put(&self, selection: &Selection, device: &Device, winner: &Tuned) -> Result<(), Error> {
-        let key = key(selection, device);
-        let Some(folder) = &self.folder else { return Ok(()) };
         let config = winner.ranked.config.to_string();
-        let entry = TuningEntry { key, config, median_ms: winner.sampled.median_ms };
+        self.write(&TuningEntry { key: key(selection, device), config, median_ms: winner.sampled.median_ms })
+    }
+
+    fn write(&self, entry: &TuningEntry) -> Result<(), Error> {
+        let Some(folder) = &self.folder else { return Ok(()) };
         let name = name(&entry.key);
         let write = || -> io::Result<()> {
             let folder = PrivateFolder::create(folder)?.create_subfolder(FOLDER)?;

@@ -167,14 +167,105 @@ fn what_links_the_library_exports_no_name_of_cudnn() {
     }
 }
 
-/// Those of docs/cudnn-abi.md.
+/// Names of cuDNN in code of a text, and on lines of their own.
+fn names(text: &str) -> BTreeSet<String> {
+    let is_name = |word: &&str| word.starts_with("cudnn") && word.chars().all(|c| c.is_alphanumeric() || c == '_');
+    text.split(['`', '\n']).map(str::trim).filter(is_name).map(str::to_owned).collect()
+}
+
+/// Those of docs/cudnn-abi.md, and those that are forwarded.
 #[test]
-fn the_shared_library_exports_the_functions_of_the_abi_alone() {
+fn the_shared_library_exports_names_of_cudnn_alone() {
     let document = std::fs::read_to_string(in_repository("docs/cudnn-abi.md")).expect("a document");
     let section = document.split("\n## ").find(|section| section.starts_with("Functions")).expect("a section");
-    let is_name = |word: &&str| word.starts_with("cudnn") && word.chars().all(char::is_alphanumeric);
-    let promised: BTreeSet<String> = section.split('`').filter(is_name).map(str::to_owned).collect();
+    let source = std::fs::read_to_string(in_repository("cudnn/src/names.rs")).expect("a source");
+    let lists = source.rsplit_once("exports! {").expect("the lists of names").1;
+    let (ours, others) = lists.split_once("sizes {").expect("what is not ours behind what is");
+    assert_eq!(names(ours), names(section), "functions of the library, and those that its document lists");
+    let promised: BTreeSet<String> = names(ours).into_iter().chain(names(others)).collect();
     assert_eq!(exported(library()), promised);
+}
+
+/// The stand-in for a real cuDNN.
+fn stand_in() -> &'static Path {
+    static STAND_IN: OnceLock<PathBuf> = OnceLock::new();
+    STAND_IN.get_or_init(|| {
+        built("real/libcudnn.so.9", |path| {
+            let source = in_repository("tests/abi/programs/real.c");
+            let mut compiler = Command::new("gcc");
+            compiler.args(["-std=gnu11", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o"]).arg(path).arg(source);
+            succeed(&mut compiler);
+        })
+    })
+}
+
+const LIBRARY: &str = "FUSEWRIGHT_CUDNN_LIBRARY";
+const POLICY: &str = "FUSEWRIGHT_CUDNN";
+
+/// A program of cuDNN with the stand-in behind the library.
+fn forwarding(policy: &str, first: &str) -> Command {
+    let mut program = program("forward");
+    program.arg(stand_in()).args([first, flag(builds())]).env(LIBRARY, stand_in()).env(POLICY, policy);
+    program
+}
+
+#[test]
+fn a_real_library_has_what_is_not_taken_here() {
+    if has_compiler() {
+        pass(&mut forwarding("ours-first", "ours"));
+        pass(&mut forwarding("theirs-first", "theirs"));
+    }
+}
+
+#[test]
+fn what_is_measured_to_be_faster_comes_first_and_all_is_traced() {
+    if !has_compiler() || !builds() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let [cache, trace] = ["cache", "trace"].map(|name| folder.path().join(name));
+    let program = || {
+        let mut program = forwarding("tuned", "tuned");
+        program.env_remove("FUSEWRIGHT_CACHE").env("FUSEWRIGHT_CACHE_DIR", &cache);
+        program.env("FUSEWRIGHT_CUDNN_TRACE", &trace);
+        program
+    };
+    pass(&mut program());
+    // from the store
+    pass(&mut program());
+    let text = std::fs::read_to_string(trace.join("trace.jsonl")).expect("a trace");
+    let events: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("an event on each line")).collect();
+    let of = |name: &str| events.iter().filter(|event| event["event"] == name).collect::<Vec<_>>();
+    let measured: Vec<bool> = of("measured").iter().map(|event| event["stored"] == true).collect();
+    assert_eq!(measured, [false, false, true, true], "{text}");
+    let first: Vec<u64> = of("heuristics").iter().filter_map(|event| event["fusewright_first"].as_u64()).collect();
+    assert_eq!(first, [1, 0, 1, 0], "{text}");
+    for event in of("graph") {
+        assert_eq!(
+            (&event["verdict"]["status"], &event["cudnn"]["status"]),
+            (&"supported".into(), &0.into()),
+            "{text}"
+        );
+        let file = trace.join(format!("{}.json", event["graph"].as_str().expect("a key")));
+        let check = succeed(Command::new(env!("CARGO_BIN_EXE_fusewright")).args(["check"]).arg(file));
+        assert!(check.ends_with("1 verdict: 1 supported, 0 not supported, 0 malformed\n"), "{check}");
+    }
+}
+
+/// Without one, or with one that is none, all is as it was.
+#[test]
+fn a_real_library_that_cannot_be_loaded_is_done_without() {
+    if !has_compiler() {
+        return;
+    }
+    let no_library = in_repository("tests/abi/main.rs");
+    for path in [Path::new("/nowhere/libcudnn.so.9"), Path::new("libcudnn.so.9"), &no_library, library()] {
+        let output = program("create").env(LIBRARY, path).output().expect("it can be run");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{}: {said}", path.display());
+        assert!(said.contains("going on without a real cuDNN") && said.contains(LIBRARY), "{said}");
+    }
 }
 
 #[test]

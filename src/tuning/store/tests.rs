@@ -52,6 +52,20 @@ fn a_winner_is_found_again_by_another_process() {
     assert_eq!((entry.config, entry.median_ms), (winner.to_string(), 0.125));
 }
 
+#[test]
+fn times_beside_another_library_are_found_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, winner) = stored(folder.path());
+    let graph = selection(64).supported().graph().key();
+    let times = Rivals { ours_ms: 0.1 + 0.2, theirs_ms: 1e-3 };
+    assert_eq!(store.rivals(graph, "cudnn 91900", &hopper()), None);
+    store.put_rivals(graph, "cudnn 91900", &hopper(), times).unwrap();
+    assert_eq!(store.rivals(graph, "cudnn 91900", &hopper()), Some(times));
+    assert_eq!(store.rivals(graph, "cudnn 92801", &hopper()), None);
+    assert_eq!(store.winner(&selection(64), &hopper()), Some(winner));
+    assert_eq!(store.entries().unwrap().iter().filter(|entry| entry.content.is_ok()).count(), 2);
+}
+
 /// Bundles that name these configs for `selection(64)` on [`hopper`], without binaries that anybody asks for.
 fn bundles(configs: &[&str]) -> Vec<Arc<Bundle>> {
     let bundle = |config: &&str| {
