@@ -440,6 +440,15 @@ def test_times_lie_in_the_librarys_cache(monkeypatch, tmp_path):
     assert store.get("key") == _select.Times(1, 2), "kept in memory"
 
 
+def test_drivers_are_told_apart(monkeypatch):
+    text = "NVRM version: NVIDIA UNIX {} Kernel Module{} 580.159.04  Thu Aug  6\nGCC version: gcc 12"
+    for names in (("x86_64", ""), ("Open", " for x86_64")):
+        monkeypatch.setattr(_select.Path, "read_text", lambda path, names=names: text.format(*names))
+        assert _select.driver_version.__wrapped__() == "580.159.04"
+    monkeypatch.undo()
+    assert isinstance(_select.driver_version(), str)
+
+
 def test_measured_times_are_kept(tmp_path):
     path, times = tmp_path / "folder" / "times.json", _select.Times(fused=0.9, inductor=1.0)
     _select.TimeStore(path).put("key", times)

@@ -4,11 +4,15 @@
 import json
 import logging
 import os
+import re
 import statistics
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from ctypes import CDLL, byref, c_int
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -138,7 +142,20 @@ def measured(region: Region, device: torch.device, options: Options) -> Times:
 
 def device_identity(device: torch.device | None = None) -> str:
     """A GPU and its driver, which times depend on; the current GPU unless one is given."""
-    return f"{torch.cuda.get_device_name(device)} driver {torch._C._cuda_getDriverVersion()}"  # type: ignore[attr-defined]
+    return f"{torch.cuda.get_device_name(device)} driver {driver_version()}"
+
+
+@lru_cache(maxsize=1)
+def driver_version() -> str:
+    """The driver's version where Linux tells it, else of CUDA as the driver has it; empty where there is none."""
+    with suppress(OSError):
+        found = re.search(r"Module .*?(\d+\.[\d.]+)", Path("/proc/driver/nvidia/version").read_text())
+        if found:
+            return found[1]
+    version = c_int()
+    with suppress(OSError, AttributeError):
+        CDLL("libcuda.so.1").cuDriverGetVersion(byref(version))
+    return str(version.value or "")
 
 
 def in_fresh_thread(call: Callable[[], Result]) -> Result:
