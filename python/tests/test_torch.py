@@ -26,7 +26,7 @@ from torch_comparison import (  # noqa: E402
 )
 
 import fusewright.torch as backend_module  # noqa: E402
-from fusewright.torch import _layout, _op, _options, _pass, _regions, _select  # noqa: E402
+from fusewright.torch import _layout, _op, _options, _pass, _regions, _select, _translate  # noqa: E402
 
 CHANNELS_LAST = torch.channels_last
 
@@ -288,6 +288,20 @@ def test_restride(shape, stride, target, wanted):
 
 
 # Selection, explanation, options.
+
+
+def test_truth_values_in_the_memory_of_a_gpu_stay_with_inductor():
+    with torch._subclasses.FakeTensorMode():
+        values = {device: torch.empty(4, 4, dtype=torch.bool, device=device) for device in ("cpu", "cuda")}
+    graph = torch.fx.Graph()
+    for device, value in values.items():
+        node = graph.placeholder(device)
+        node.meta["val"] = value
+        if device == "cpu":
+            _translate._require_no_truths_in_memory(node)
+        else:
+            with pytest.raises(_translate.Untranslatable, match="cuda has truth values in memory"):
+                _translate._require_no_truths_in_memory(node)
 
 
 def test_silu_is_one_operation_where_nothing_else_reads_its_parts():

@@ -175,6 +175,7 @@ class RegionWriter:
             raise Untranslatable(f"operand {source.name} is on another device")
         if not is_static(value):
             raise Untranslatable(f"operand {source.name} has symbolic extents")
+        _require_no_truths_in_memory(source)
         dim, stride = _broadcast_layout(value, shape, target)
         return self._input(source, dim, stride)
 
@@ -279,6 +280,7 @@ class RegionWriter:
         """Makes a value an output of the graph where something outside of the region reads it."""
         if node not in self.outputs:
             return
+        _require_no_truths_in_memory(node)
         value = tensor_value(node)
         uid = self.values[node]
         stride = restride(value.shape, value.stride(), self.dim)
@@ -348,6 +350,13 @@ class RegionWriter:
             "tensors": self._tensors,
         }
         return json.dumps(graph, separators=(",", ":"), sort_keys=True)
+
+
+def _require_no_truths_in_memory(node: Node) -> None:
+    """Truth values in memory are bits in graphs, and bytes in PyTorch; only the engines of a CPU take the latter."""
+    value = tensor_value(node)
+    if value.dtype is torch.bool and value.device.type != "cpu":
+        raise Untranslatable(f"{node.name} has truth values in memory")
 
 
 def _type_name(dtype: torch.dtype) -> str:
