@@ -1,4 +1,7 @@
-"""What the package is made of, in Rust. Everything but ``run_command_line`` is exported by ``fusewright``."""
+"""What the package is made of, in Rust.
+
+Everything but ``register_torch_kernel`` and ``run_command_line`` is exported by ``fusewright``.
+"""
 
 from collections.abc import Sequence
 from os import PathLike
@@ -15,6 +18,7 @@ __all__ = [
     "__version__",
     "load",
     "loads",
+    "register_torch_kernel",
     "rules",
     "run_command_line",
 ]
@@ -89,6 +93,11 @@ def rules() -> list[tuple[str, str]]:
     """Ids of the documented rules, and what each says in a line; ``fusewright rules ID`` tells more."""
 
 def run_command_line(arguments: Sequence[str]) -> int: ...
+def register_torch_kernel(key: str, namespace: str = "fusewright") -> bool:
+    """Registers the kernel in Rust of a namespace's operator ``run`` for a dispatch key, ``CUDA`` or ``CPU``.
+
+    False, with nothing registered, where the process has no PyTorch, or one that lacks what the kernel needs.
+    """
 
 @final
 class Violation:

@@ -53,7 +53,7 @@ fn not_supported(py: Python<'_>, message: String, cause: &NotSupported) -> PyErr
 }
 
 /// The error's text, and those of what led to it.
-fn with_causes(error: &Error) -> String {
+pub(crate) fn with_causes(error: &Error) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(inner) = cause {

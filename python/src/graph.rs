@@ -81,11 +81,7 @@ impl Graph {
     #[staticmethod]
     #[pyo3(signature = (text, place = "graph"))]
     fn from_json(py: Python<'_>, text: &str, place: &str) -> PyResult<Self> {
-        detached(py, || {
-            let graph = read_graph(place, text.as_bytes())?;
-            let name = graph.name.clone();
-            Ok(Self { name, graph: Arc::new(graph.finalize()?) })
-        })
+        detached(py, || Self::read(text, place))
     }
 
     #[getter]
@@ -146,6 +142,13 @@ impl Graph {
 }
 
 impl Graph {
+    /// The one graph of a text.
+    pub(crate) fn read(text: &str, place: &str) -> Result<Self, Error> {
+        let graph = read_graph(place, text.as_bytes())?;
+        let name = graph.name.clone();
+        Ok(Self { name, graph: Arc::new(graph.finalize()?) })
+    }
+
     /// What plans of two graphs must have in common: the graph, and which of its tensors has which uid.
     pub(crate) fn identity(&self) -> String {
         let uids: Vec<i64> = self.graph.tensors().map(|tensor| tensor.uid).collect();

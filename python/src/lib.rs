@@ -4,6 +4,7 @@ mod array;
 mod dlpack;
 mod errors;
 mod graph;
+mod operator;
 mod plan;
 mod session;
 mod tensor;
@@ -21,6 +22,8 @@ mod _core {
     use super::array::Array;
     #[pymodule_export]
     use super::graph::{Graph, TensorInfo, load, loads, rules};
+    #[pymodule_export]
+    use super::operator::register_torch_kernel;
     #[pymodule_export]
     use super::plan::Plan;
     #[pymodule_export]

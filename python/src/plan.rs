@@ -27,6 +27,16 @@ pub(crate) enum Executable {
     Gpu(Arc<session::Plan>),
 }
 
+impl Executable {
+    /// Computes the outputs in host memory, where it is not of a GPU.
+    pub(crate) fn run_on_host(&self, graph: &FinalizedGraph, inputs: &HostTensors) -> Result<HostTensors, Error> {
+        match self {
+            Self::Emulator { kernel, .. } => kernel.run(graph, inputs),
+            _ => reference::execute(graph, inputs),
+        }
+    }
+}
+
 /// A graph that is ready to be executed, from any thread.
 #[pyclass(frozen, module = "fusewright")]
 pub(crate) struct Plan {
@@ -154,7 +164,7 @@ impl Plan {
 }
 
 /// A stream of another library.
-fn raw_stream(plan: &session::Plan, stream: u64) -> Stream {
+pub(crate) fn raw_stream(plan: &session::Plan, stream: u64) -> Stream {
     let handle: *mut c_void = std::ptr::with_exposed_provenance_mut(stream as usize);
     // SAFETY: the caller gives a stream of the device, which lives until the call is over; outputs keep none but the default one.
     unsafe { Stream::from_raw(plan.execution().context(), handle) }
@@ -177,10 +187,7 @@ impl Plan {
             inputs.insert(*id, host);
         }
         detached(py, || {
-            let mut outputs = match &*self.executable {
-                Executable::Emulator { kernel, .. } => kernel.run(&self.graph, &inputs)?,
-                _ => reference::execute(&self.graph, &inputs)?,
-            };
+            let mut outputs = self.executable.run_on_host(&self.graph, &inputs)?;
             let missing = || Error::Wrong("an execution gave no value of an output".to_owned());
             let array = |id: &TensorId| Array::of_host(outputs.remove(id).ok_or_else(missing)?);
             self.outputs.iter().map(array).collect()

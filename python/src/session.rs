@@ -1,8 +1,8 @@
 //! Sessions: plans of graphs on the CPU engine, in the emulator, on a GPU.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use fusewright::build::Build;
 use fusewright::device::{ComputeCapability, Device};
@@ -26,15 +26,23 @@ enum Backend {
     Gpu(Arc<core::Session>),
 }
 
+/// What computes graphs, with the plans that were made of them.
+pub(crate) struct Opened {
+    backend: Backend,
+    /// Those of the CPU engine and the emulator, by the graph's key and its outer tensors; a GPU's session keeps its own.
+    plans: Mutex<HashMap<String, Arc<Executable>>>,
+}
+
+/// What was opened last on each device, by its name, for who takes any; not what takes all graphs for ones of dynamic shapes.
+static LATEST: Mutex<BTreeMap<String, Weak<Opened>>> = Mutex::new(BTreeMap::new());
+
 /// A device, and the plans that were made for it.
 #[pyclass(frozen, module = "fusewright")]
 pub(crate) struct Session {
     #[pyo3(get)]
     device: String,
-    backend: Backend,
+    opened: Arc<Opened>,
     has_dynamic_shapes: bool,
-    /// Those of the CPU engine and the emulator, by the graph's key and its outer tensors; a GPU's session keeps its own.
-    plans: Mutex<HashMap<String, Arc<Executable>>>,
 }
 
 #[pymethods]
@@ -42,30 +50,20 @@ impl Session {
     #[new]
     #[pyo3(signature = (device = "cuda:0", *, dynamic_shapes = false))]
     fn new(py: Python<'_>, device: &str, dynamic_shapes: bool) -> PyResult<Self> {
-        let (kind, number) = device.split_once(':').unwrap_or((device, "0"));
-        let backend = match (kind, number.parse::<u32>()) {
-            ("cpu", Ok(0)) => Backend::Cpu,
-            ("emulator", Ok(0)) => Backend::Emulator(detached(py, emulator_folder)?),
-            ("cuda", Ok(ordinal)) => {
-                let options = SessionOptions { has_dynamic_shapes: dynamic_shapes, ..SessionOptions::default() };
-                Backend::Gpu(Arc::new(detached(py, || core::Session::open(ordinal, options))?))
-            }
-            _ => {
-                return Err(input_error(py, format!("device: '{device}' is none; required: cpu, emulator or cuda:N")));
-            }
-        };
-        Ok(Self { device: device.to_owned(), backend, has_dynamic_shapes: dynamic_shapes, plans: Mutex::default() })
+        let opened = detached(py, || Opened::new(device, dynamic_shapes))?;
+        let absent = || input_error(py, format!("device: '{device}' is none; required: cpu, emulator or cuda:N"));
+        Ok(Self { device: device.to_owned(), opened: opened.ok_or_else(absent)?, has_dynamic_shapes: dynamic_shapes })
     }
 
     /// The plan of a graph; of equal graphs it is made once.
     fn plan(&self, py: Python<'_>, graph: &Graph) -> PyResult<Plan> {
-        let executable = detached(py, || self.executable(graph))?;
+        let executable = detached(py, || self.opened.executable(graph))?;
         Ok(Plan::new(Arc::clone(&graph.graph), graph.clone(), executable))
     }
 
     /// What was asked and done so far, by name; of a GPU alone.
     fn stats(&self) -> HashMap<&'static str, u64> {
-        let Backend::Gpu(session) = &self.backend else { return HashMap::new() };
+        let Backend::Gpu(session) = &self.opened.backend else { return HashMap::new() };
         let stats = session.stats();
         HashMap::from([("misses", stats.misses()), ("plans", stats.plans as u64)])
     }
@@ -76,8 +74,35 @@ impl Session {
     }
 }
 
-impl Session {
-    fn executable(&self, graph: &Graph) -> Result<Arc<Executable>, Error> {
+impl Opened {
+    /// Opens a device; nothing where no device has this name.
+    fn new(device: &str, has_dynamic_shapes: bool) -> Result<Option<Arc<Self>>, Error> {
+        let Some((kind, number)) = kind_and_number(device) else { return Ok(None) };
+        let backend = match kind {
+            "cpu" => Backend::Cpu,
+            "emulator" => Backend::Emulator(emulator_folder()?),
+            _ => {
+                let options = SessionOptions { has_dynamic_shapes, ..SessionOptions::default() };
+                Backend::Gpu(Arc::new(core::Session::open(number, options)?))
+            }
+        };
+        let opened = Arc::new(Self { backend, plans: Mutex::default() });
+        if !has_dynamic_shapes {
+            let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
+            latest.insert(format!("{kind}:{number}"), Arc::downgrade(&opened));
+        }
+        Ok(Some(opened))
+    }
+
+    /// What is open on a device already, or else opened now.
+    pub(crate) fn shared(device: &str) -> Result<Option<Arc<Self>>, Error> {
+        let Some((kind, number)) = kind_and_number(device) else { return Ok(None) };
+        let known = |latest: &BTreeMap<String, Weak<Self>>| latest.get(&format!("{kind}:{number}"))?.upgrade();
+        let known = known(&LATEST.lock().unwrap_or_else(PoisonError::into_inner));
+        known.map_or_else(|| Self::new(device, false), |opened| Ok(Some(opened)))
+    }
+
+    pub(crate) fn executable(&self, graph: &Graph) -> Result<Arc<Executable>, Error> {
         if let Backend::Gpu(session) = &self.backend {
             return Ok(Arc::new(Executable::Gpu(session.plan(&graph.graph)?)));
         }
@@ -92,6 +117,16 @@ impl Session {
         });
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Arc::clone(plans.entry(key).or_insert(made)))
+    }
+}
+
+/// The parts of a device's name.
+fn kind_and_number(device: &str) -> Option<(&str, u32)> {
+    let (kind, number) = device.split_once(':').unwrap_or((device, "0"));
+    match (kind, number.parse().ok()?) {
+        ("cpu" | "emulator", 0) => Some((kind, 0)),
+        ("cuda", number) => Some((kind, number)),
+        _ => None,
     }
 }
 
