@@ -205,13 +205,16 @@ def test_integer_matmul_with_scales():
     torch.testing.assert_close(found[0], _select.subgraph(region)(*inputs)[0])
 
 
-def test_fp8_matmul_with_scales_and_bias():
+@pytest.mark.parametrize("is_fast", [False, True])
+def test_fp8_matmul_with_scales_and_bias(is_fast):
     def scaled(a, b, s, t, bias):
-        return torch.relu(torch._scaled_mm(a, b.t(), s, t, bias=bias, out_dtype=torch.bfloat16))
+        product = torch._scaled_mm(a, b.t(), s, t, bias=bias, out_dtype=torch.bfloat16, use_fast_accum=is_fast)
+        return torch.relu(product)
 
     a, b = (torch.randn(32, 32).to(torch.float8_e4m3fn) for _ in range(2))
     s, t, bias = torch.tensor(0.5), torch.tensor(0.25), torch.randn(32).bfloat16()
     region, inputs = _region_of(scaled, a, b, s, t, bias)
+    assert ("FAST_FLOAT_FOR_FP8" in region.translation.text) == is_fast
     (found,) = _op.RUN(inputs, region.translation.text)
     wanted = torch.relu(a.float() @ b.float().t() * 0.125 + bias.float()).bfloat16()
     torch.testing.assert_close(found[0], wanted, rtol=2**-7, atol=2**-7)  # two roundings of bfloat16

@@ -229,10 +229,10 @@ class RegionWriter:
         )
         return result
 
-    def core(self, tag: str, inputs: dict[str, int], output: str, data_type: str = "FLOAT", **attributes: Any) -> int:
-        """The virtual result of a matmul or convolution that computes in `data_type`."""
-        result = self.virtual(data_type)
-        node = {"tag": tag, "name": tag.lower(), "compute_data_type": data_type, **attributes}
+    def core(self, tag: str, inputs: dict[str, int], output: str, compute: str = "FLOAT", **attributes: Any) -> int:
+        """The virtual result of a matmul or convolution that computes in this type."""
+        result = self.virtual("INT32" if compute == "INT32" else "FLOAT")
+        node = {"tag": tag, "name": tag.lower(), "compute_data_type": compute, **attributes}
         self._nodes.append({**node, "inputs": inputs, "outputs": {output: result}})
         return result
 
@@ -402,7 +402,7 @@ def _argument(node: Node, index: int, name: str, default: Any) -> Any:
     return node.args[index] if len(node.args) > index else node.kwargs.get(name, default)
 
 
-def _matmul(writer: RegionWriter, a: Any, b: Any, data_type: str = "FLOAT") -> int:
+def _matmul(writer: RegionWriter, a: Any, b: Any, compute: str = "FLOAT") -> int:
     batch, rows, columns = writer.dim
     if not isinstance(a, Node) or not isinstance(b, Node):
         raise Untranslatable("matmul of something that is no tensor")
@@ -412,7 +412,7 @@ def _matmul(writer: RegionWriter, a: Any, b: Any, data_type: str = "FLOAT") -> i
         "A": writer.external(a, left, (batch, rows, depth)),
         "B": writer.external(b, right, (batch, depth, columns)),
     }
-    return writer.core("MATMUL", inputs, "C", data_type, padding_value=0.0)
+    return writer.core("MATMUL", inputs, "C", compute, padding_value=0.0)
 
 
 def _plain_matmul(writer: RegionWriter, anchor: Anchor) -> int:
@@ -438,13 +438,14 @@ def _added_matmul(writer: RegionWriter, anchor: Anchor) -> int:
 
 
 def _fp8_matmul(writer: RegionWriter, anchor: Anchor) -> int:
-    """`(a @ b) * scale_a * scale_b + bias`, of FP8 operands."""
+    """`(a @ b) * scale_a * scale_b + bias`, of FP8 operands; fast accumulation is a compute type."""
     _require_types(anchor, (torch.float8_e4m3fn, torch.float8_e5m2), operands=2)
     call = anchor.call
     if _argument(call, 5, "scale_result", None) is not None:
         raise Untranslatable("_scaled_mm with scale_result")
     shape = tensor_value(anchor.value).shape
-    result = _matmul(writer, call.args[0], call.args[1])
+    is_fast = _argument(call, 7, "use_fast_accum", False)
+    result = _matmul(writer, call.args[0], call.args[1], "FAST_FLOAT_FOR_FP8" if is_fast else "FLOAT")
     for scale in (call.args[2], call.args[3]):
         result = writer.pointwise("MUL", result, writer.operand(scale, shape))
     bias = _argument(call, 4, "bias", None)
