@@ -30,8 +30,9 @@ esac
 pip=("$environment/bin/python" -m pip --disable-pip-version-check -q)
 "${pip[@]}" install 'maturin>=1.9,<2' || fail "pip could not install maturin (is a package index reachable?)"
 
-# What the package shares with the repository: read-me and licences.
+# The repository's licences, and those of the crates inside.
 cp LICENSE-APACHE LICENSE-MIT python/
+"$python" scripts/licences.py python/LICENSE-CRATES || fail "cargo could not tell what the package is made of"
 profile=(--profile dev)
 library=python/fusewright/_lib
 rm -rf "$library"
