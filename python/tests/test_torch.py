@@ -153,7 +153,7 @@ def test_transformer_block_under_autocast():
         with _pass.recorded_reports() as reports, counted_calls() as calls:
             found = call(compiled(model), x)
         assert_as_close_as_eager([found], [eager], [model(x)])
-    assert len(calls) == 4 and {r.data_type for r in reports if r.taken} == {"bfloat16"}
+    assert len(calls) == 5 and {r.data_type for r in reports if r.taken} == {"bfloat16"}
 
 
 def test_transformer_block_training():
@@ -363,8 +363,8 @@ def test_regions_compile_alone_during_a_compilation(monkeypatch):
         def run():
             with torch.no_grad():
                 alone = _select.subgraph(region)
-                inputs = [_select.sample(node) for node in alone.inputs]
-                theirs = _select.compile_subgraph(alone, inputs)(*inputs)
+                inputs = [_select.sample(_translate.tensor_value(node)) for node in alone.inputs]
+                theirs = _select.compile_module(alone.module, inputs)(*inputs)
                 ours = _op.RUN(inputs[: len(region.translation.inputs)], region.translation.text)
                 for mine, other in zip(ours, theirs, strict=True):
                     torch.testing.assert_close(mine.reshape(other.shape), other, rtol=1e-5, atol=1e-5)
@@ -404,7 +404,11 @@ def _choice(monkeypatch, times):
         return _select.Times(*times[names])
 
     monkeypatch.setattr(_select, "measured", measured)
-    monkeypatch.setattr(_select, "decide", lambda region, options: _select._decide_by_time(region, None, options))
+    monkeypatch.setattr(
+        _select,
+        "decide",
+        lambda region, options: _select.by_time("region", lambda: _select.measured(region, None, options)),
+    )
     smaller = partial(_regions.smaller_regions, region, arch="sm_90", strict_rounding=False)
     chosen, decision = _select.choose(region, _options.Options(), "sm_90", smaller)
     return tuple(str(m.target).split(".")[1] for m in chosen.operations), decision, asked

@@ -1,4 +1,4 @@
-"""`torch.compile(backend="fusewright")`: Inductor, with matmuls and convolutions fused with what surrounds them.
+"""`torch.compile(backend="fusewright")`: Inductor, with attention, matmuls and convolutions of ours.
 
 Everything that is not a region of ours stays Inductor's, forward and backward. `explain` tells for a model what was
 fused, what was not, and why.
@@ -12,13 +12,15 @@ import torch
 from torch._functorch import config as functorch_config
 from torch._inductor import config as inductor_config
 
+from ._attention import AttentionPass
 from ._explain import AnchorReport, Explanation
 from ._options import Options, split_options
 from ._pass import FusionPass, compose, recorded_reports
 
 __all__ = ["AnchorReport", "Explanation", "Options", "backend", "disable", "enable", "explain"]
 
-_HOOK = "post_grad_custom_pre_pass"
+_PASSES = {"pre_grad_custom_pass": AttentionPass, "post_grad_custom_pre_pass": FusionPass}
+"""Inductor's hooks, and what is put there."""
 
 
 def backend(
@@ -28,7 +30,7 @@ def backend(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Compiles a graph of Dynamo's as Inductor does, with our pass in its post-grad hook.
+    """Compiles a graph of Dynamo's as Inductor does, with our passes in its hooks.
 
     `mode` and `options` are those of `torch.compile`; options that begin with `fusewright.` are `Options`.
     """
@@ -36,7 +38,8 @@ def backend(
 
     ours, theirs = split_options(options)
     patches = {**_mode_options(mode), **theirs}
-    patches[_HOOK] = compose(patches.get(_HOOK, getattr(inductor_config, _HOOK)), FusionPass(ours))
+    for hook, graph_pass in _PASSES.items():
+        patches[hook] = compose(patches.get(hook, getattr(inductor_config, hook)), graph_pass(ours))
     return compile_fx(gm, list(example_inputs), config_patches=patches)
 
 
@@ -46,30 +49,31 @@ def _mode_options(mode: str | None) -> dict[str, Any]:
     return torch._inductor.list_mode_options(mode)
 
 
-_before_enable: list[Any] = []
+_before_enable: list[dict[str, Any]] = []
 
 
 def enable(options: Mapping[str, Any] | None = None) -> None:
-    """Puts our pass into every later `torch.compile` of this process that uses Inductor."""
+    """Puts our passes into every later `torch.compile` of this process that uses Inductor."""
     ours, theirs = split_options(options)
     if theirs:
         raise ValueError(f"{min(theirs)} is not an option of fusewright")
     disable()
-    existing = getattr(inductor_config, _HOOK)
-    _before_enable.append(existing)
-    setattr(inductor_config, _HOOK, compose(existing, FusionPass(ours)))
+    _before_enable.append({hook: getattr(inductor_config, hook) for hook in _PASSES})
+    for hook, graph_pass in _PASSES.items():
+        setattr(inductor_config, hook, compose(getattr(inductor_config, hook), graph_pass(ours)))
 
 
 def disable() -> None:
     """Takes back `enable`."""
     if _before_enable:
-        setattr(inductor_config, _HOOK, _before_enable.pop())
+        for hook, existing in _before_enable.pop().items():
+            setattr(inductor_config, hook, existing)
 
 
 def explain(
     model: torch.nn.Module | Any, *inputs: Any, options: Mapping[str, Any] | None = None, **keywords: Any
 ) -> Explanation:
-    """Compiles a model for these inputs, and tells what became of every matmul and convolution.
+    """Compiles a model for these inputs, and tells what became of every matmul, convolution and attention.
 
     The model runs once; where a result requires gradients, so does its backward. Gradients and buffers of the model
     are left as they were.

@@ -43,6 +43,19 @@ def recorded_reports() -> Iterator[list[AnchorReport]]:
         _reports = outer
 
 
+def record(report: AnchorReport) -> None:
+    """Hands a report to whoever collects them."""
+    if _reports is not None:
+        _reports.append(report)
+
+
+def identity(options: Options) -> Any:
+    """Names everything that the result of a pass depends on beside the graph."""
+    device = device_identity() if torch.cuda.is_available() else "cpu"
+    tf32 = (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32)
+    return (fusewright.__version__, get_hash_for_files(_SOURCES), options, device, tf32)
+
+
 class FusionPass(CustomGraphPass):
     """Replaces the regions of a graph that an engine takes and that selection keeps."""
 
@@ -52,17 +65,14 @@ class FusionPass(CustomGraphPass):
     def __call__(self, graph: Graph) -> None:
         for anchor in find_anchors(graph):
             found, decision = self._decide(self._search(anchor))
-            if _reports is not None:
-                _reports.append(report_of(found, decision))
+            record(report_of(found, decision))
             if decision.taken and found.region is not None:
                 replace(found.region, self.options.device)
         graph.lint()
 
     def uuid(self) -> Any:
         """Names everything that the result depends on beside the graph."""
-        device = device_identity() if torch.cuda.is_available() else "cpu"
-        tf32 = (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32)
-        return (fusewright.__version__, get_hash_for_files(_SOURCES), self.options, device, tf32)
+        return identity(self.options)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FusionPass) and self.options == other.options
@@ -76,7 +86,7 @@ class FusionPass(CustomGraphPass):
             return Search(anchor, refusals=[obstacle])
         return search(
             anchor,
-            arch=_arch(tensor_value(anchor.value).device),
+            arch=architecture(tensor_value(anchor.value).device),
             strict_rounding=self.options.strict_rounding,
             relayout=self.options.select == "always",
         )
@@ -85,7 +95,7 @@ class FusionPass(CustomGraphPass):
         """The search with the region that was chosen, and whether it is taken."""
         if found.region is None:
             return found, Decision(False, "no engine takes it")
-        arch = _arch(tensor_value(found.anchor.value).device)
+        arch = architecture(tensor_value(found.anchor.value).device)
         smaller = partial(smaller_regions, found.region, arch=arch, strict_rounding=self.options.strict_rounding)
         region, decision = choose(found.region, self.options, arch, smaller)
         if decision.taken:
@@ -118,7 +128,7 @@ class ComposedPass(CustomGraphPass):
         return None if None in ids else tuple(ids)
 
 
-def compose(existing: Any, ours: FusionPass) -> Any:
+def compose(existing: Any, ours: CustomGraphPass) -> Any:
     """The hook's value with our pass after the passes that are there."""
     if existing is None:
         return ours
@@ -127,19 +137,26 @@ def compose(existing: Any, ours: FusionPass) -> Any:
     return ComposedPass((existing, ours))
 
 
-def _arch(device: torch.device) -> str:
+def architecture(device: torch.device) -> str:
+    """The architecture whose rules decide for tensors on a device."""
     if device.type != "cuda":
         return CPU_ARCH
     major, minor = torch.cuda.get_device_capability(device)
     return f"sm_{major}{minor}"
 
 
+def session_obstacle(device: torch.device, session: str) -> str | None:
+    """Why a session cannot take tensors of a device."""
+    if session in {"cpu": ("", "cpu", "emulator"), "cuda": ("", str(device))}.get(device.type, ()):
+        return None
+    return f"tensors on {device}, session {session or 'of the same device'}"
+
+
 def _obstacle(anchor: Anchor, session: str) -> str | None:
     """What speaks against an anchor beside the support surfaces."""
     value = tensor_value(anchor.value)
-    sessions = {"cpu": ("", "cpu", "emulator"), "cuda": ("", str(value.device))}.get(value.device.type, ())
-    if session not in sessions:
-        return f"tensors on {value.device}, session {session or 'of the same device'}"
+    if obstacle := session_obstacle(value.device, session):
+        return obstacle
     if value.device.type == "cuda" and value.dtype is torch.float32 and _is_full_precision(anchor):
         return "FLOAT cores compute in TF32, which PyTorch's settings do not allow here"
     return None

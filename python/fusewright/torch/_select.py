@@ -71,17 +71,20 @@ class Decision:
     times: Times | None = None
 
 
+NOT_ON_CPU = Decision(False, "the CPU engine is for verification and never faster")
+
+
 def decide(region: Region, options: Options) -> Decision:
     """Whether to take a region, and why."""
     device = tensor_value(region.anchor.value).device
     if options.select == "always":
         return Decision(True, 'select is "always"')
     if device.type != "cuda":
-        return Decision(False, "the CPU engine is for verification and never faster")
+        return NOT_ON_CPU
     if options.select == "model":
         joined = len(region.operations)
         return Decision(joined > 0, f"{joined} pointwise operations join the core")
-    return _decide_by_time(region, device, options)
+    return by_time(region.anchor.value.name, lambda: measured(region, device, options))
 
 
 def choose(
@@ -114,11 +117,12 @@ def can_win(part: Region, whole: Region, times: Times, arch: str) -> bool:
     return times.fused * share <= MODEL_ERROR * NEEDED_RATIO * times.inductor
 
 
-def _decide_by_time(region: Region, device: torch.device, options: Options) -> Decision:
+def by_time(name: str, measure: Callable[[], Times]) -> Decision:
+    """Whether what was measured is faster than Inductor's code."""
     try:
-        times = measured(region, device, options)
-    except Exception as error:  # a region that cannot be measured is Inductor's, whatever the cause
-        LOGGER.warning("%s was not measured: %s", region.anchor.value.name, error)
+        times = measure()
+    except Exception as error:  # what cannot be measured is Inductor's, whatever the cause
+        LOGGER.warning("%s was not measured: %s", name, error)
         return Decision(False, f"not measured: {error}")
     ratio = times.inductor / times.fused
     reason = f"{ratio:.2f} times as fast as Inductor's code, {1 / NEEDED_RATIO:.2f} needed"
@@ -131,12 +135,16 @@ def _decide_by_time(region: Region, device: torch.device, options: Options) -> D
 def measured(region: Region, device: torch.device, options: Options) -> Times:
     """The times of a region on a device, from the store where they are known."""
     place = " followed" if is_followed(region) else ""
-    versions = f"{fusewright.__version__} {torch.__version__}"
-    key = f"{region.graph.key}{place} {device_identity(device)} {versions}"
-    times = STORE.get(key)
+    return measured_once(STORE, f"{region.graph.key}{place}", device, lambda: _measure(region, device, options))
+
+
+def measured_once(store: "TimeStore", what: str, device: torch.device, measure: Callable[[], Times]) -> Times:
+    """The times from the store, or measured now and put there."""
+    key = f"{what} {device_identity(device)} {fusewright.__version__} {torch.__version__}"
+    times = store.get(key)
     if times is None:
-        times = in_fresh_thread(lambda: _measure(region, device, options))
-        STORE.put(key, times)
+        times = in_fresh_thread(measure)
+        store.put(key, times)
     return times
 
 
@@ -165,21 +173,35 @@ def in_fresh_thread(call: Callable[[], Result]) -> Result:
 
 
 def _measure(region: Region, device: torch.device, options: Options) -> Times:
-    alone = subgraph(region)
+    whole = subgraph(region)
     count = len(region.translation.inputs)
     text, session = region.translation.text, options.device
+
+    def fused(*inputs: torch.Tensor) -> Any:
+        return _op.RUN(list(inputs[:count]), text, session)
+
+    modules = [whole.module, *([subgraph(region, core_alone=True).module] if is_followed(region) else [])]
+    values = [tensor_value(node) for node in whole.inputs]
+    seconds, inductor, *core = time_modules(modules, values, device, before=[fused])
+    # Operations that Inductor computes in the kernel that follows cost it no more than reading their operands.
+    inductor = min([inductor, *(alone + _seconds_to_read(region, device) for alone in core)])
+    return Times(seconds, inductor)
+
+
+def time_modules(
+    modules: Sequence[GraphModule],
+    values: Sequence[torch.Tensor],
+    device: torch.device,
+    before: Sequence[Callable[..., Any]] = (),
+) -> list[float]:
+    """Median seconds of calls, and of modules as Inductor compiles them; their operands are larger than L2."""
     with torch.no_grad(), torch.cuda.device(device), torch.cuda.stream(torch.cuda.Stream(device)):
-        sets = [[sample(node) for node in alone.inputs]]
+        sets = [[sample(value) for value in values]]
         bytes_of_set = max(1, sum(t.numel() * t.element_size() for t in sets[0]))
         copies = min(LARGEST_SETS, CACHE_BYTES // bytes_of_set)
-        sets += [[sample(node) for node in alone.inputs] for _ in range(copies)]
-        calls = [lambda inputs: _op.RUN(inputs[:count], text, session), _spread(compile_subgraph(alone, sets[0]))]
-        if is_followed(region):
-            calls.append(_spread(compile_subgraph(subgraph(region, core_alone=True), sets[0])))
-        fused, inductor, *core = time_in_turns(calls, sets, device)
-    # Operations that Inductor computes in the kernel that follows cost it no more than reading their operands.
-    inductor = min([inductor, *(seconds + _seconds_to_read(region, device) for seconds in core)])
-    return Times(fused, inductor)
+        sets += [[sample(value) for value in values] for _ in range(copies)]
+        calls = [*before, *(compile_module(module, sets[0]) for module in modules)]
+        return time_in_turns([_spread(call) for call in calls], sets, device)
 
 
 def _spread(call: Callable[..., Any]) -> Callable[[list[torch.Tensor]], Any]:
@@ -203,15 +225,17 @@ def _seconds_to_read(region: Region, device: torch.device) -> float:
     return sum(v.numel() * v.element_size() for v in values) / bytes_per_second
 
 
-def sample(node: Node) -> torch.Tensor:
-    """Numbers of a node's type and strides, of moderate size."""
-    value = tensor_value(node)
-    result = torch.empty_strided(tuple(value.shape), value.stride(), dtype=value.dtype, device=value.device)
+def sample(value: torch.Tensor) -> torch.Tensor:
+    """Numbers of a tensor's type and strides, of moderate size."""
+    own = [1 if stride == 0 else extent for extent, stride in zip(value.shape, value.stride(), strict=True)]
+    result = torch.empty_strided(own, value.stride(), dtype=value.dtype, device=value.device)
     if value.dtype is torch.bool or not value.is_floating_point():
-        return result.random_(0, 2)
-    if value.dtype.itemsize == 1:
-        return result.copy_(torch.randn(tuple(value.shape), device=value.device))
-    return result.normal_()
+        result.random_(0, 2)
+    elif value.dtype.itemsize == 1:
+        result.copy_(torch.randn(own, device=value.device))
+    else:
+        result.normal_()
+    return result.expand(value.shape)
 
 
 @dataclass(frozen=True)
@@ -263,12 +287,12 @@ def _placeholder(graph: Graph, node: Node) -> Node:
     return result
 
 
-def compile_subgraph(alone: Subgraph, inputs: list[torch.Tensor]) -> Callable[..., Any]:
-    """Inductor's code for a subgraph, without our pass."""
+def compile_module(module: GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
+    """Inductor's code for a module, without our passes."""
     from torch._inductor.compile_fx import compile_fx
 
-    patches = {"post_grad_custom_pre_pass": None, "triton.cudagraphs": False}
-    return compile_fx(alone.module, inputs, config_patches=patches)  # type: ignore[return-value]
+    patches = {"pre_grad_custom_pass": None, "post_grad_custom_pre_pass": None, "triton.cudagraphs": False}
+    return compile_fx(module, inputs, config_patches=patches)  # type: ignore[return-value]
 
 
 def time_in_turns(

@@ -1,0 +1,273 @@
+# mypy: allow-untyped-calls
+"""Attention: calls of `scaled_dot_product_attention` become one fused graph, before PyTorch takes them apart.
+
+PyTorch chooses among its implementations as it traces, by the masks' strides among others; what none of its kernels
+takes becomes two matmuls and a softmax in FLOAT. So the choice is made here, on the graph that Dynamo gives, and by the
+same rule as for regions: what was measured to be faster. Calls that need gradients stay PyTorch's.
+"""
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import torch
+from torch._inductor.custom_graph_pass import CustomGraphPass
+from torch.fx import Graph, GraphModule, Node
+
+import fusewright
+
+from . import _op
+from ._explain import AnchorReport
+from ._options import Options
+from ._pass import architecture, identity, record, session_obstacle
+from ._regions import refusal_text
+from ._select import NOT_ON_CPU, STORE, Decision, Times, by_time, measured_once, time_modules
+from ._translate import Untranslatable, is_static
+
+TARGET = torch._C._nn.scaled_dot_product_attention
+PARAMETERS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
+DEFAULTS: dict[str, Any] = {"attn_mask": None, "dropout_p": 0.0, "is_causal": False, "scale": None, "enable_gqa": False}
+TYPES = (torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class Attention:
+    """A call that a graph can express."""
+
+    node: Node
+    query: Node
+    key: Node
+    value: Node
+    mask: Node | None
+    is_causal: bool
+    scale: float
+
+    @property
+    def operands(self) -> list[Node]:
+        return [n for n in (self.query, self.key, self.value, self.mask) if n is not None]
+
+
+@dataclass(frozen=True)
+class Fused:
+    """An attention, the text of its graph, and the verdict on it."""
+
+    attention: Attention
+    text: str
+    graph: fusewright.Graph
+    verdict: fusewright.Verdict
+
+    def of(self, attention: Attention) -> "Fused":
+        """The same of another call with operands like these."""
+        return Fused(attention, self.text, self.graph, self.verdict)
+
+
+class AttentionPass(CustomGraphPass):
+    """Replaces the attentions of a graph of Dynamo's that an engine takes and that selection keeps."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    def __call__(self, graph: Graph) -> None:
+        for node in [n for n in graph.nodes if n.op == "call_function" and n.target is TARGET]:
+            try:
+                fused = fuse(node, self.options)
+            except (Untranslatable, fusewright.FusewrightError) as error:
+                record(_report(node, None, Decision(False, "no engine takes it"), [str(error)]))
+                continue
+            decision = _decide(fused, self.options)
+            record(_report(node, fused, decision, []))
+            if decision.taken:
+                replace(fused, self.options.device)
+        graph.lint()
+
+    def uuid(self) -> Any:
+        """Names everything that the result depends on beside the graph."""
+        return identity(self.options)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AttentionPass) and self.options == other.options
+
+    def __hash__(self) -> int:
+        return hash(self.options)
+
+
+def fake(node: Node) -> torch.Tensor:
+    """The fake tensor that stands for a node's value in a graph of Dynamo's."""
+    value = node.meta.get("example_value", node.meta.get("val"))
+    if not isinstance(value, torch.Tensor):
+        raise Untranslatable(f"{node.name} is not a tensor")
+    return value
+
+
+def attention_of(node: Node) -> Attention:
+    """What a call computes; `Untranslatable` where no graph says it."""
+    given = {**DEFAULTS, **dict(zip(PARAMETERS, node.args, strict=False)), **node.kwargs}
+    query, key, value, mask = (given[name] for name in PARAMETERS[:4])
+    tensors = [fake(n) for n in (query, key, value)]
+    if given["dropout_p"] != 0:
+        raise Untranslatable("dropout")
+    if any(t.dim() != 4 or t.dtype not in TYPES or t.dtype != tensors[0].dtype for t in tensors):
+        raise Untranslatable("operands that are not of four axes and one 16-bit type")
+    if not all(map(is_static, (*tensors, *([fake(mask)] if mask is not None else [])))):
+        raise Untranslatable("symbolic extents")
+    if any(t.requires_grad for t in (*tensors, *([fake(mask)] if mask is not None else []))):
+        raise Untranslatable("gradients are needed")
+    if not given["enable_gqa"] and len({t.shape[1] for t in tensors}) > 1:
+        raise Untranslatable("numbers of heads that differ without enable_gqa")
+    if mask is not None and fake(mask).dtype not in (torch.bool, tensors[0].dtype):
+        raise Untranslatable(f"mask of type {fake(mask).dtype}")
+    scale = given["scale"]
+    if scale is not None and not isinstance(scale, (int, float)):
+        raise Untranslatable("scale that is no number")
+    scale = tensors[0].shape[-1] ** -0.5 if scale is None else float(scale)
+    return Attention(node, query, key, value, mask, bool(given["is_causal"]), scale)
+
+
+def fuse(node: Node, options: Options) -> Fused:
+    """The graph of a call, which an engine takes; `Untranslatable` says what speaks against it."""
+    attention = attention_of(node)
+    device = fake(node).device
+    if obstacle := session_obstacle(device, options.device):
+        raise Untranslatable(obstacle)
+    graph = _graph(attention)
+    verdict = graph.check(architecture(device))
+    if not verdict.supported:
+        raise Untranslatable(refusal_text(verdict))
+    return Fused(attention, graph.to_json(), graph, verdict)
+
+
+def _graph(attention: Attention) -> fusewright.Graph:
+    result = fake(attention.node)
+    io_data_type = _op.DATA_TYPES[fake(attention.query).dtype]
+    graph = fusewright.pygraph(io_data_type=io_data_type, intermediate_data_type="FLOAT", compute_data_type="FLOAT")
+    operands = zip("qkv", (attention.query, attention.key, attention.value), strict=True)
+    tensors = [graph.tensor(name=name, dim=list(fake(n).shape), stride=list(fake(n).stride())) for name, n in operands]
+    bias = None
+    if attention.mask is not None:
+        extents = _bias_extents(attention.mask, attention)
+        stride = [extents[1] * extents[2] * extents[3], extents[2] * extents[3], extents[3], 1]
+        bias = graph.tensor(name="bias", dim=extents, stride=stride)
+    query, key, value = tensors
+    output, _ = graph.sdpa(
+        query,
+        key,
+        value,
+        is_inference=True,
+        attn_scale=attention.scale,
+        bias=bias,
+        use_causal_mask=attention.is_causal,
+    )
+    assert output is not None
+    output.set_output(True).set_stride(list(result.stride()))
+    return graph.finalize()
+
+
+def _bias_extents(node: Node, attention: Attention) -> list[int]:
+    """Those of a mask as a bias: of heads and batches that share one, one."""
+    mask, scores = fake(node), (fake(attention.query).shape[2], fake(attention.key).shape[2])
+    if mask.dim() > 4:
+        raise Untranslatable(f"mask of {mask.dim()} axes")
+    own = [1 if stride == 0 else extent for extent, stride in zip(mask.shape, mask.stride(), strict=True)]
+    return [*([1] * (4 - len(own)) + own)[:2], *scores]
+
+
+def replace(fused: Fused, session: str) -> None:
+    """Puts `fusewright::run` in the place of the call."""
+    attention, graph = fused.attention, fused.attention.node.graph
+    with graph.inserting_before(attention.node):
+        # the graph's second operand is that of the first matmul
+        turned = graph.call_function(torch.transpose, (attention.key, -2, -1))
+        inputs = [attention.query, turned, attention.value]
+        if attention.mask is not None:
+            inputs.append(_bias(graph, attention.mask, attention))
+        arguments = (inputs, fused.text, session) if session else (inputs, fused.text)
+        results = graph.call_function(_op.RUN, arguments)
+        result = graph.call_function(operator.getitem, (results, 0))
+    result.meta = dict(attention.node.meta)
+    attention.node.replace_all_uses_with(result)
+    graph.erase_node(attention.node)
+
+
+def _bias(graph: Graph, mask: Node, attention: Attention) -> Node:
+    """The mask as what is added to scores: minus infinity where it is false."""
+    value, dtype = fake(mask), fake(attention.query).dtype
+    node = mask
+    for axis, (extent, stride) in enumerate(zip(value.shape, value.stride(), strict=True)):
+        if stride == 0 and extent > 1:
+            node = graph.call_function(torch.narrow, (node, axis, 0, 1))
+    for _ in range(4 - value.dim()):
+        node = graph.call_function(torch.unsqueeze, (node, 0))
+    if value.dtype is torch.bool:
+        node = graph.call_function(torch.where, (node, 0.0, -inf))
+        node = graph.call_method("to", (node, dtype))
+    node = graph.call_method("expand", (node, *_bias_extents(mask, attention)))
+    return graph.call_method("contiguous", (node,))
+
+
+# Selection.
+
+
+def _decide(fused: Fused, options: Options) -> Decision:
+    device = fake(fused.attention.node).device
+    if options.select == "always":
+        decision = Decision(True, 'select is "always"')
+    elif device.type != "cuda":
+        return NOT_ON_CPU
+    elif options.select == "model":
+        return Decision(False, "attention is taken where it is measured")
+    else:
+        decision = by_time(fused.attention.node.name, lambda: _measured(fused, device, options))
+    if decision.taken:
+        try:
+            _op.plan_for(fused.text, _op.session_name(device, options.device))
+        except fusewright.FusewrightError as error:
+            return Decision(False, f"no plan: {error}", decision.times)
+    return decision
+
+
+def _measured(fused: Fused, device: torch.device, options: Options) -> Times:
+    mask = fused.attention.mask
+    place = "attention" if mask is None else f"attention masked by {fake(mask).dtype} {tuple(fake(mask).stride())}"
+    return measured_once(STORE, f"{fused.graph.key} {place}", device, lambda: _measure(fused, device, options))
+
+
+def _measure(fused: Fused, device: torch.device, options: Options) -> Times:
+    theirs, ours = alone(fused.attention), alone(fused.attention)
+    (node,) = [n for n in ours.graph.nodes if n.target is TARGET]
+    replace(fused.of(attention_of(node)), options.device)
+    ours.recompile()
+    return Times(*time_modules([ours, theirs], [fake(n) for n in fused.attention.operands], device))
+
+
+def alone(attention: Attention) -> GraphModule:
+    """A module of the call, whose inputs are its tensors."""
+    graph = Graph()
+    copies = {}
+    for node in attention.operands:
+        if node not in copies:
+            copies[node] = graph.placeholder(node.name)
+            copies[node].meta["example_value"] = fake(node)
+    graph.output((graph.node_copy(attention.node, copies.__getitem__),))
+    return GraphModule({}, graph)
+
+
+def _report(node: Node, fused: Fused | None, decision: Decision, refusals: Sequence[str]) -> AnchorReport:
+    value = node.meta.get("example_value", node.meta.get("val"))
+    return AnchorReport(
+        anchor=node.name,
+        operation="attention",
+        extents=[int(n) if isinstance(n, int) else -1 for n in getattr(value, "shape", ())],
+        data_type=str(getattr(value, "dtype", "")).removeprefix("torch."),
+        region=[],
+        supported=fused is not None,
+        surface=fused.verdict.surface if fused else None,
+        engine=fused.verdict.engine if fused else None,
+        refusals=list(refusals),
+        taken=decision.taken,
+        reason=decision.reason,
+        fused_seconds=decision.times.fused if decision.times else None,
+        inductor_seconds=decision.times.inductor if decision.times else None,
+        graph=fused.text if fused else None,
+    )

@@ -1,0 +1,180 @@
+"""Attention: calls of `scaled_dot_product_attention` as one fused graph, beside eager PyTorch."""
+
+from functools import partial
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+from torch._inductor import config as inductor_config  # noqa: E402
+from torch_comparison import (  # noqa: E402
+    assert_as_close_as_eager,
+    compiled,
+    counted_calls,
+    fresh_compiler,  # noqa: F401
+)
+
+import fusewright.torch as backend_module  # noqa: E402
+from fusewright.torch import _attention, _pass  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script_method.*")
+
+B, H, S, D = 2, 4, 40, 32
+
+
+def operands(heads=H, keys=S, dtype=torch.bfloat16):
+    """Query, key and value as a model has them: heads beside tokens in memory."""
+    shapes = ((B, S, H, D), (B, keys, heads, D), (B, keys, heads, D))
+    return [torch.randn(*shape).to(dtype).transpose(1, 2) for shape in shapes]
+
+
+def assert_is_taken(function, *inputs):
+    """Holds a compiled function against eager, with one attention by us."""
+    with torch.no_grad(), _pass.recorded_reports() as reports, counted_calls() as calls:
+        found = compiled(function)(*inputs)
+    attention = [r for r in reports if r.operation == "attention"]
+    assert [r.taken for r in attention] == [True], [r.refusals for r in attention]
+    assert len(calls) == sum(r.taken for r in reports)
+    exact = function(*(x.float() if x.is_floating_point() else x for x in inputs))
+    assert_as_close_as_eager([found], [function(*inputs)], [exact])
+    assert not found.isnan().any()
+
+
+def assert_is_left(function, *inputs, because):
+    with _pass.recorded_reports() as reports, counted_calls():
+        found = compiled(function)(*inputs)
+    (report,) = [r for r in reports if r.operation == "attention"]
+    assert not report.taken and because in " ".join(report.refusals), report.refusals
+    torch.testing.assert_close(found, function(*inputs), rtol=2**-5, atol=2**-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("keywords", [{}, {"is_causal": True}, {"scale": 0.3}], ids=str)
+def test_attention_is_one_graph(dtype, keywords):
+    assert_is_taken(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, **keywords), *operands(dtype=dtype))
+
+
+def test_other_lengths_of_keys_and_groups_of_heads():
+    inputs = operands(heads=2, keys=56)
+    assert_is_taken(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), *inputs)
+
+
+def masked(q, k, v, mask):
+    return F.scaled_dot_product_attention(q, k, v, mask)
+
+
+@pytest.mark.parametrize("shape", [(S, S), (B, 1, S, S), (1, H, S, S), (B, H, S, S), (B, 1, 1, S)], ids=str)
+@pytest.mark.parametrize("is_added", [False, True])
+def test_masks(shape, is_added):
+    allowed = torch.rand(shape) > 0.3
+    allowed[..., 0, 0] = True
+    mask = torch.randn(shape).bfloat16() if is_added else allowed
+    assert_is_taken(masked, *operands(), mask)
+
+
+def test_rows_that_nothing_may_see_are_zeros():
+    mask = torch.rand(B, 1, S, S) > 0.3
+    mask[:, :, 3] = False
+    assert_is_taken(masked, *operands(), mask)
+    with torch.no_grad():
+        assert (compiled(masked)(*operands(), mask)[:, :, 3] == 0).all()
+
+
+@pytest.mark.parametrize("source", [(1, 1, 1, 1), (B, 1, 1, 1), (1, 1, S, 1), (B, 1, 1, S)], ids=str)
+def test_masks_whose_axes_are_expanded(source):
+    mask = (torch.rand(source) > 0.3).expand(B, H, S, S)
+    assert_is_taken(masked, *operands(), mask)
+
+
+def test_masks_that_the_model_makes():
+    def model(q, k, v):
+        places = torch.arange(S)
+        mask = ((places[None] - places[:, None]).abs() < 7).expand(B, 1, S, S)
+        return F.scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).reshape(B, S, -1)
+
+    assert_is_taken(model, *operands())
+
+
+class Block(nn.Module):
+    """Self-attention between linear layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.inward, self.outward = nn.Linear(H * D, 3 * H * D), nn.Linear(H * D, H * D)
+
+    def forward(self, x):
+        q, k, v = self.inward(x).unflatten(-1, (3, H, D)).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + self.outward(y.transpose(1, 2).flatten(2))
+
+
+def test_attention_between_linear_layers():
+    model, x = Block().bfloat16(), torch.randn(B, S, H * D).bfloat16()
+    with torch.no_grad(), _pass.recorded_reports() as reports, counted_calls() as calls:
+        found = compiled(model)(x)
+        eager, exact = model(x), model.float()(x.float())
+    assert sorted(r.operation for r in reports if r.taken) == ["addmm", "addmm", "attention"]
+    assert len(calls) == 3
+    assert_as_close_as_eager([found], [eager], [exact])
+
+
+def test_what_needs_gradients_stays_pytorchs():
+    inputs = [x.requires_grad_() for x in operands()]
+    assert_is_left(lambda q, k, v: F.scaled_dot_product_attention(q, k, v), *inputs, because="gradients")
+
+
+def test_what_no_graph_says_stays_pytorchs():
+    call = F.scaled_dot_product_attention
+    assert_is_left(call, *operands(dtype=torch.float32), because="16-bit type")
+    assert_is_left(call, *(x[:, 0] for x in operands()), because="four axes")
+
+
+def test_dropout_stays_pytorchs():
+    with torch.no_grad(), _pass.recorded_reports() as reports:
+        compiled(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=0.5))(*operands())
+    (report,) = [r for r in reports if r.operation == "attention"]
+    assert report.refusals == ["dropout"] and not report.taken
+
+
+def test_selection_takes_none_on_the_cpu():
+    with torch.no_grad():
+        told = backend_module.explain(lambda q, k, v: F.scaled_dot_product_attention(q, k, v), *operands())
+    (report,) = told.anchors
+    assert report.operation == "attention" and report.supported and not report.taken
+    assert "verification" in report.reason and report.graph
+
+
+def test_measured_modules_compute_the_same():
+    """What is timed is the call, and what would stand in its place."""
+    mask = (torch.rand(B, 1, 1, S) > 0.3).expand(B, H, S, S)
+    inputs, seen = [*operands(), mask], []
+
+    class Seen(_attention.AttentionPass):
+        def __call__(self, graph):
+            (node,) = [n for n in graph.nodes if n.target is _attention.TARGET]
+            fused = _attention.fuse(node, self.options)
+            seen.append([_attention.alone(fused.attention) for _ in range(2)])
+            (call,) = [n for n in seen[0][1].graph.nodes if n.target is _attention.TARGET]
+            _attention.replace(fused.of(_attention.attention_of(call)), self.options.device)
+            seen[0][1].recompile()
+
+    with torch.no_grad():
+        patches = {"pre_grad_custom_pass": Seen(backend_module.Options())}
+        torch.compile(masked, backend="inductor", options=patches)(*inputs)
+        theirs, ours = seen[0]
+        exact = masked(*(x.float() for x in inputs[:3]), mask)
+        assert_as_close_as_eager([ours(*inputs)[0]], [theirs(*inputs)[0]], [exact])
+
+
+def test_hooks_are_given_back():
+    before = inductor_config.pre_grad_custom_pass
+    backend_module.enable({"fusewright.select": "always"})
+    try:
+        with torch.no_grad(), counted_calls() as calls:
+            torch.compile(partial(F.scaled_dot_product_attention))(*operands())
+        assert len(calls) == 1
+    finally:
+        backend_module.disable()
+    assert inductor_config.pre_grad_custom_pass is before
