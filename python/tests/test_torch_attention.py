@@ -120,6 +120,54 @@ def test_attention_between_linear_layers():
     assert_as_close_as_eager([found], [eager], [exact])
 
 
+class MultiHead(nn.Module):
+    """PyTorch's own module, which Dynamo keeps as one call."""
+
+    def __init__(self, **keywords):
+        super().__init__()
+        self.inner, self.keywords = nn.MultiheadAttention(H * D, H, batch_first=True), keywords
+
+    def forward(self, x):
+        y, weights = self.inner(x, x, x, **self.keywords)
+        return y if weights is None else y + weights.sum()
+
+
+def multi_head(x, **keywords):
+    model = MultiHead(**keywords).bfloat16().eval()
+    with torch.no_grad(), _pass.recorded_reports() as reports, counted_calls() as calls:
+        found = compiled(model)(x)
+        eager = model(x)
+        model.keywords = {k: v.float() if v is BIAS else v for k, v in keywords.items()}
+        exact = model.float()(x.float())
+    assert_as_close_as_eager([found], [eager], [exact])
+    assert len(calls) == sum(r.taken for r in reports)
+    return [r.operation for r in reports if r.taken]
+
+
+BIAS = torch.randn(S, S).bfloat16()
+PADDED = torch.arange(S)[None] > torch.tensor([[S - 1], [9]])
+
+
+@pytest.mark.parametrize(
+    "keywords", [{}, {"attn_mask": BIAS}, {"key_padding_mask": PADDED}], ids=["", "bias", "padding"]
+)
+def test_multi_head_attention_is_looked_into(keywords):
+    taken = multi_head(torch.randn(B, S, H * D).bfloat16(), need_weights=False, **keywords)
+    assert "attention" in taken and len(taken) == 3
+
+
+def test_multi_head_attention_that_tells_its_weights_has_no_call_to_replace():
+    assert "attention" not in multi_head(torch.randn(B, S, H * D).bfloat16(), need_weights=True)
+
+
+def test_multi_head_attention_in_training_stays_pytorchs():
+    model, x = MultiHead(need_weights=False).bfloat16(), torch.randn(B, S, H * D).bfloat16()
+    with _pass.recorded_reports() as reports:
+        found = compiled(model)(x)
+    assert found.requires_grad and all(r.operation != "attention" for r in reports)
+    torch.testing.assert_close(found, model(x), rtol=2**-5, atol=2**-5)
+
+
 def test_what_needs_gradients_stays_pytorchs():
     inputs = [x.requires_grad_() for x in operands()]
     assert_is_left(lambda q, k, v: F.scaled_dot_product_attention(q, k, v), *inputs, because="gradients")
@@ -153,10 +201,10 @@ def test_measured_modules_compute_the_same():
 
     class Seen(_attention.AttentionPass):
         def __call__(self, graph):
-            (node,) = [n for n in graph.nodes if n.target is _attention.TARGET]
+            (node,) = _attention.attentions(graph)
             fused = _attention.fuse(node, self.options)
             seen.append([_attention.alone(fused.attention) for _ in range(2)])
-            (call,) = [n for n in seen[0][1].graph.nodes if n.target is _attention.TARGET]
+            (call,) = _attention.attentions(seen[0][1].graph)
             _attention.replace(fused.of(_attention.attention_of(call)), self.options.device)
             seen[0][1].recompile()
 

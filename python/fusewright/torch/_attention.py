@@ -7,7 +7,7 @@ same rule as for regions: what was measured to be faster. Calls that need gradie
 """
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.node import map_arg
 
 import fusewright
 
@@ -26,7 +28,9 @@ from ._regions import refusal_text
 from ._select import NOT_ON_CPU, STORE, Decision, Times, by_time, measured_once, time_modules
 from ._translate import Untranslatable, is_static
 
-TARGET = torch._C._nn.scaled_dot_product_attention
+TARGETS = (torch._C._nn.scaled_dot_product_attention, torch.ops.aten.scaled_dot_product_attention.default)
+COMPOSITE = torch.nn.functional.multi_head_attention_forward
+"""What Dynamo keeps as one call, with attention inside."""
 PARAMETERS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 DEFAULTS: dict[str, Any] = {"attn_mask": None, "dropout_p": 0.0, "is_causal": False, "scale": None, "enable_gqa": False}
 TYPES = (torch.float16, torch.bfloat16)
@@ -70,7 +74,9 @@ class AttentionPass(CustomGraphPass):
         self.options = options
 
     def __call__(self, graph: Graph) -> None:
-        for node in [n for n in graph.nodes if n.op == "call_function" and n.target is TARGET]:
+        for node in [n for n in graph.nodes if n.target is COMPOSITE]:
+            expand(node)
+        for node in attentions(graph):
             try:
                 fused = fuse(node, self.options)
             except (Untranslatable, fusewright.FusewrightError) as error:
@@ -101,6 +107,43 @@ def fake(node: Node) -> torch.Tensor:
     return value
 
 
+def attentions(graph: Graph) -> list[Node]:
+    return [n for n in graph.nodes if n.op == "call_function" and n.target in TARGETS]
+
+
+def needs_gradients(values: Iterable[torch.Tensor]) -> bool:
+    return torch.is_grad_enabled() and any(v.requires_grad for v in values)
+
+
+def expand(node: Node) -> None:
+    """Puts what a composite does in its place, where attention is in it and no gradient is needed."""
+    operands = node.all_input_nodes
+    values: list[Any] = [n.meta.get("example_value") for n in operands]
+    if not all(isinstance(v, torch.Tensor) and is_static(v) for v in values) or needs_gradients(values):
+        return
+
+    def call(*tensors: torch.Tensor) -> Any:
+        of = dict(zip(operands, tensors, strict=True)).__getitem__
+        return node.target(*map_arg(node.args, of), **map_arg(node.kwargs, of))  # type: ignore[operator]
+
+    with values[0].fake_mode, torch.no_grad():
+        # tracing before dispatch leaves attention whole
+        traced = make_fx(call, pre_dispatch=True, _allow_non_fake_inputs=True)(*values).graph
+    (output,) = traced.find_nodes(op="output")
+    read = {item.args[1] for item in node.users if item.target is operator.getitem}
+    is_tuple = len(read) == len(node.users) and all(isinstance(output.args[0][index], Node) for index in read)
+    if not attentions(traced) or not is_tuple:
+        return
+    with node.graph.inserting_before(node):
+        results: Any = node.graph.graph_copy(
+            traced, dict(zip(traced.find_nodes(op="placeholder"), operands, strict=True))
+        )
+    for item in list(node.users):
+        item.replace_all_uses_with(results[item.args[1]])
+        node.graph.erase_node(item)
+    node.graph.erase_node(node)
+
+
 def attention_of(node: Node) -> Attention:
     """What a call computes; `Untranslatable` where no graph says it."""
     given = {**DEFAULTS, **dict(zip(PARAMETERS, node.args, strict=False)), **node.kwargs}
@@ -112,7 +155,7 @@ def attention_of(node: Node) -> Attention:
         raise Untranslatable("operands that are not of four axes and one 16-bit type")
     if not all(map(is_static, (*tensors, *([fake(mask)] if mask is not None else [])))):
         raise Untranslatable("symbolic extents")
-    if any(t.requires_grad for t in (*tensors, *([fake(mask)] if mask is not None else []))):
+    if needs_gradients((*tensors, *([fake(mask)] if mask is not None else []))):
         raise Untranslatable("gradients are needed")
     if not given["enable_gqa"] and len({t.shape[1] for t in tensors}) > 1:
         raise Untranslatable("numbers of heads that differ without enable_gqa")
@@ -235,7 +278,7 @@ def _measured(fused: Fused, device: torch.device, options: Options) -> Times:
 
 def _measure(fused: Fused, device: torch.device, options: Options) -> Times:
     theirs, ours = alone(fused.attention), alone(fused.attention)
-    (node,) = [n for n in ours.graph.nodes if n.target is TARGET]
+    (node,) = attentions(ours.graph)
     replace(fused.of(attention_of(node)), options.device)
     ours.recompile()
     return Times(*time_modules([ours, theirs], [fake(n) for n in fused.attention.operands], device))
