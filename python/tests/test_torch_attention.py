@@ -1,5 +1,6 @@
 """Attention: calls of `scaled_dot_product_attention` as one fused graph, beside eager PyTorch."""
 
+import copy
 from functools import partial
 
 import pytest
@@ -14,10 +15,11 @@ from torch_comparison import (  # noqa: E402
     compiled,
     counted_calls,
     fresh_compiler,  # noqa: F401
+    results_of,
 )
 
 import fusewright.torch as backend_module  # noqa: E402
-from fusewright.torch import _attention, _pass  # noqa: E402
+from fusewright.torch import _attention, _pass, _select  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script_method.*")
 
@@ -160,17 +162,89 @@ def test_multi_head_attention_that_tells_its_weights_has_no_call_to_replace():
     assert "attention" not in multi_head(torch.randn(B, S, H * D).bfloat16(), need_weights=True)
 
 
-def test_multi_head_attention_in_training_stays_pytorchs():
+def test_multi_head_attention_is_trained():
     model, x = MultiHead(need_weights=False).bfloat16(), torch.randn(B, S, H * D).bfloat16()
+    wide = copy.deepcopy(model).float()
     with _pass.recorded_reports() as reports:
-        found = compiled(model)(x)
-    assert found.requires_grad and all(r.operation != "attention" for r in reports)
-    torch.testing.assert_close(found, model(x), rtol=2**-5, atol=2**-5)
+        found = results_of(compiled(model), model, [x])
+    assert "attention" in [r.operation for r in reports if r.taken]
+    assert_as_close_as_eager(found, results_of(model, model, [x]), results_of(wide, wide, [x.float()]))
 
 
-def test_what_needs_gradients_stays_pytorchs():
+def test_dropout_of_multi_head_attention_stays_pytorchs():
+    model, x = MultiHead(need_weights=False).bfloat16(), torch.randn(B, S, H * D).bfloat16()
+    model.inner.dropout = 0.5
+    with _pass.recorded_reports() as reports:
+        assert compiled(model)(x).requires_grad
+    (report,) = [r for r in reports if r.operation == "attention"]
+    assert report.refusals == ["dropout"]
+
+
+# Gradients.
+
+
+def gradients_of(function, inputs, more=()):
+    leaves = [x.detach().clone().requires_grad_() for x in inputs]
+    output = function(*leaves, *more)
+    weights = torch.linspace(-1, 1, output.numel()).reshape(output.shape).to(output.dtype)
+    return [output.detach(), *torch.autograd.grad(output, leaves, weights)]
+
+
+def assert_gradients(function, inputs, more=()):
+    """Holds results and gradients against eager; the attention and its gradients are one graph each."""
+    with _pass.recorded_reports() as reports, counted_calls() as calls:
+        found = gradients_of(compiled(function), inputs, more)
+    (report,) = [r for r in reports if r.operation == "attention"]
+    assert report.taken and len(calls) == 2, report.refusals
+    wider = [x.float() if x.is_floating_point() else x for x in more]
+    exact = gradients_of(function, [x.float() for x in inputs], wider)
+    assert_as_close_as_eager(found, gradients_of(function, inputs, more), exact)
+
+
+@pytest.mark.parametrize("keywords", [{}, {"is_causal": True}, {"scale": 0.3}], ids=str)
+def test_gradients(keywords):
+    assert_gradients(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, **keywords), operands())
+
+
+def test_gradients_of_groups_of_heads():
+    inputs = operands(heads=2, keys=56)
+    assert_gradients(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), inputs)
+
+
+@pytest.mark.parametrize("source", [(1, 1, 1, 1), (1, 1, S, S), (B, 1, 1, S)], ids=str)
+def test_gradients_under_masks(source):
+    mask = torch.rand(source) > 0.3
+    mask[..., 0] = True
+    assert_gradients(masked, operands(), [mask.expand(B, H, S, S)])
+
+
+def test_gradients_of_an_added_mask_stay_pytorchs():
+    inputs = [*operands(), torch.randn(S, S).bfloat16().requires_grad_()]
+    assert_is_left(masked, *inputs, because="gradient of the mask")
+
+
+def test_gradients_through_operands_that_are_written_in_place():
+    def model(q, k, v):
+        filled = torch.zeros_like(q)
+        filled[:, :, 1:] = q[:, :, :-1]
+        return F.scaled_dot_product_attention(filled, k, v)
+
+    assert_gradients(model, operands())
+
+
+def test_a_model_is_trained():
+    model, x = Block().bfloat16(), torch.randn(B, S, H * D).bfloat16()
+    wide = copy.deepcopy(model).float()
+    with _pass.recorded_reports() as reports:
+        found = results_of(compiled(model), model, [x])
+    assert "attention" in [r.operation for r in reports if r.taken]
+    assert_as_close_as_eager(found, results_of(model, model, [x]), results_of(wide, wide, [x.float()]))
+
+
+def test_what_is_timed_of_a_training_step():
+    call = _select.with_gradients(lambda q, k, v: (F.scaled_dot_product_attention(q, k, v),))
     inputs = [x.requires_grad_() for x in operands()]
-    assert_is_left(lambda q, k, v: F.scaled_dot_product_attention(q, k, v), *inputs, because="gradients")
+    assert [g.shape for g in call(*inputs)] == [x.shape for x in inputs]
 
 
 def test_what_no_graph_says_stays_pytorchs():
@@ -202,10 +276,10 @@ def test_measured_modules_compute_the_same():
     class Seen(_attention.AttentionPass):
         def __call__(self, graph):
             (node,) = _attention.attentions(graph)
-            fused = _attention.fuse(node, self.options)
+            fused = _attention.fuse(node, self.options, False)
             seen.append([_attention.alone(fused.attention) for _ in range(2)])
             (call,) = _attention.attentions(seen[0][1].graph)
-            _attention.replace(fused.of(_attention.attention_of(call)), self.options.device)
+            _attention.replace(fused.of(_attention.attention_of(call, False)), self.options.device)
             seen[0][1].recompile()
 
     with torch.no_grad():

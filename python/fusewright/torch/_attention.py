@@ -3,11 +3,11 @@
 
 PyTorch chooses among its implementations as it traces, by the masks' strides among others; what none of its kernels
 takes becomes two matmuls and a softmax in FLOAT. So the choice is made here, on the graph that Dynamo gives, and by the
-same rule as for regions: what was measured to be faster. Calls that need gradients stay PyTorch's.
+same rule as for regions: what was measured to be faster, with its gradients where they are needed.
 """
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -47,6 +47,7 @@ class Attention:
     mask: Node | None
     is_causal: bool
     scale: float
+    has_gradients: bool
 
     @property
     def operands(self) -> list[Node]:
@@ -58,13 +59,18 @@ class Fused:
     """An attention, the text of its graph, and the verdict on it."""
 
     attention: Attention
-    text: str
     graph: fusewright.Graph
     verdict: fusewright.Verdict
+    gradients: fusewright.Graph | None
+    """The graph of the gradients, where they are needed."""
+
+    @property
+    def texts(self) -> list[str]:
+        return [g.to_json() for g in (self.graph, self.gradients) if g is not None]
 
     def of(self, attention: Attention) -> "Fused":
         """The same of another call with operands like these."""
-        return Fused(attention, self.text, self.graph, self.verdict)
+        return Fused(attention, self.graph, self.verdict, self.gradients)
 
 
 class AttentionPass(CustomGraphPass):
@@ -76,9 +82,11 @@ class AttentionPass(CustomGraphPass):
     def __call__(self, graph: Graph) -> None:
         for node in [n for n in graph.nodes if n.target is COMPOSITE]:
             expand(node)
+        # As PyTorch decides whether to differentiate the graph; what a fake tensor says may be older than its value.
+        has_gradients = torch.is_grad_enabled()
         for node in attentions(graph):
             try:
-                fused = fuse(node, self.options)
+                fused = fuse(node, self.options, has_gradients)
             except (Untranslatable, fusewright.FusewrightError) as error:
                 record(_report(node, None, Decision(False, "no engine takes it"), [str(error)]))
                 continue
@@ -111,22 +119,18 @@ def attentions(graph: Graph) -> list[Node]:
     return [n for n in graph.nodes if n.op == "call_function" and n.target in TARGETS]
 
 
-def needs_gradients(values: Iterable[torch.Tensor]) -> bool:
-    return torch.is_grad_enabled() and any(v.requires_grad for v in values)
-
-
 def expand(node: Node) -> None:
-    """Puts what a composite does in its place, where attention is in it and no gradient is needed."""
+    """Puts what a composite does in its place, where attention is in it."""
     operands = node.all_input_nodes
     values: list[Any] = [n.meta.get("example_value") for n in operands]
-    if not all(isinstance(v, torch.Tensor) and is_static(v) for v in values) or needs_gradients(values):
+    if not all(isinstance(v, torch.Tensor) and is_static(v) for v in values):
         return
 
     def call(*tensors: torch.Tensor) -> Any:
         of = dict(zip(operands, tensors, strict=True)).__getitem__
         return node.target(*map_arg(node.args, of), **map_arg(node.kwargs, of))  # type: ignore[operator]
 
-    with values[0].fake_mode, torch.no_grad():
+    with values[0].fake_mode:
         # tracing before dispatch leaves attention whole
         traced = make_fx(call, pre_dispatch=True, _allow_non_fake_inputs=True)(*values).graph
     (output,) = traced.find_nodes(op="output")
@@ -144,7 +148,7 @@ def expand(node: Node) -> None:
     node.graph.erase_node(node)
 
 
-def attention_of(node: Node) -> Attention:
+def attention_of(node: Node, has_gradients: bool) -> Attention:
     """What a call computes; `Untranslatable` where no graph says it."""
     given = {**DEFAULTS, **dict(zip(PARAMETERS, node.args, strict=False)), **node.kwargs}
     query, key, value, mask = (given[name] for name in PARAMETERS[:4])
@@ -155,8 +159,8 @@ def attention_of(node: Node) -> Attention:
         raise Untranslatable("operands that are not of four axes and one 16-bit type")
     if not all(map(is_static, (*tensors, *([fake(mask)] if mask is not None else [])))):
         raise Untranslatable("symbolic extents")
-    if needs_gradients((*tensors, *([fake(mask)] if mask is not None else []))):
-        raise Untranslatable("gradients are needed")
+    if mask is not None and has_gradients and fake(mask).requires_grad:
+        raise Untranslatable("a gradient of the mask")
     if not given["enable_gqa"] and len({t.shape[1] for t in tensors}) > 1:
         raise Untranslatable("numbers of heads that differ without enable_gqa")
     if mask is not None and fake(mask).dtype not in (torch.bool, tensors[0].dtype):
@@ -165,46 +169,90 @@ def attention_of(node: Node) -> Attention:
     if scale is not None and not isinstance(scale, (int, float)):
         raise Untranslatable("scale that is no number")
     scale = tensors[0].shape[-1] ** -0.5 if scale is None else float(scale)
-    return Attention(node, query, key, value, mask, bool(given["is_causal"]), scale)
+    return Attention(node, query, key, value, mask, bool(given["is_causal"]), scale, has_gradients)
 
 
-def fuse(node: Node, options: Options) -> Fused:
+def fuse(node: Node, options: Options, has_gradients: bool) -> Fused:
     """The graph of a call, which an engine takes; `Untranslatable` says what speaks against it."""
-    attention = attention_of(node)
+    attention = attention_of(node, has_gradients)
     device = fake(node).device
     if obstacle := session_obstacle(device, options.device):
         raise Untranslatable(obstacle)
-    graph = _graph(attention)
-    verdict = graph.check(architecture(device))
-    if not verdict.supported:
-        raise Untranslatable(refusal_text(verdict))
-    return Fused(attention, graph.to_json(), graph, verdict)
+    graphs = [_graph(attention), *([_gradients(attention)] if attention.has_gradients else [])]
+    verdicts = [graph.check(architecture(device)) for graph in graphs]
+    for verdict in verdicts:
+        if not verdict.supported:
+            raise Untranslatable(refusal_text(verdict))
+    return Fused(attention, graphs[0], verdicts[0], graphs[1] if attention.has_gradients else None)
+
+
+def _pygraph(attention: Attention) -> fusewright.pygraph:
+    io_data_type = _op.DATA_TYPES[fake(attention.query).dtype]
+    return fusewright.pygraph(io_data_type=io_data_type, intermediate_data_type="FLOAT", compute_data_type="FLOAT")
+
+
+def _tensor(graph: fusewright.pygraph, name: str, value: torch.Tensor) -> fusewright.Tensor:
+    return graph.tensor(name=name, dim=list(value.shape), stride=list(value.stride()))
 
 
 def _graph(attention: Attention) -> fusewright.Graph:
-    result = fake(attention.node)
-    io_data_type = _op.DATA_TYPES[fake(attention.query).dtype]
-    graph = fusewright.pygraph(io_data_type=io_data_type, intermediate_data_type="FLOAT", compute_data_type="FLOAT")
-    operands = zip("qkv", (attention.query, attention.key, attention.value), strict=True)
-    tensors = [graph.tensor(name=name, dim=list(fake(n).shape), stride=list(fake(n).stride())) for name, n in operands]
-    bias = None
-    if attention.mask is not None:
-        extents = _bias_extents(attention.mask, attention)
-        stride = [extents[1] * extents[2] * extents[3], extents[2] * extents[3], extents[3], 1]
-        bias = graph.tensor(name="bias", dim=extents, stride=stride)
-    query, key, value = tensors
-    output, _ = graph.sdpa(
+    graph = _pygraph(attention)
+    query, key, value = (_tensor(graph, n, fake(x)) for n, x in zip("qkv", attention.operands, strict=False))
+    output, stats = graph.sdpa(
         query,
         key,
         value,
-        is_inference=True,
+        is_inference=not attention.has_gradients,
         attn_scale=attention.scale,
-        bias=bias,
+        bias=_bias_tensor(graph, attention),
         use_causal_mask=attention.is_causal,
     )
     assert output is not None
-    output.set_output(True).set_stride(list(result.stride()))
+    output.set_output(True).set_stride(list(fake(attention.node).stride()))
+    if stats is not None:
+        stats.set_output(True).set_data_type("FLOAT")
     return graph.finalize()
+
+
+def _gradients(attention: Attention) -> fusewright.Graph:
+    """The gradients of query, key and value, whose heads lie beside tokens, as models have them."""
+    graph = _pygraph(attention)
+    values = [fake(n) for n in (attention.query, attention.key, attention.value)]
+    query, key, value = (_tensor(graph, n, x) for n, x in zip("qkv", values, strict=True))
+    result = fake(attention.node)
+    output = _tensor(graph, "o", result)
+    gradient = graph.tensor(name="dO", dim=list(result.shape), stride=heads_beside_tokens(result.shape))
+    batch, heads, rows, _ = result.shape
+    stats = graph.tensor(
+        name="stats", dim=[batch, heads, rows, 1], stride=[heads * rows, rows, 1, 1], data_type="FLOAT"
+    )
+    gradients = graph.sdpa_backward(
+        query,
+        key,
+        value,
+        output,
+        gradient,
+        stats,
+        attn_scale=attention.scale,
+        bias=_bias_tensor(graph, attention),
+        use_causal_mask=attention.is_causal,
+    )
+    for tensor, x in zip(gradients, values, strict=True):
+        tensor.set_output(True).set_stride(heads_beside_tokens(x.shape))
+    return graph.finalize()
+
+
+def heads_beside_tokens(dim: Sequence[int]) -> list[int]:
+    """Strides of [B, H, S, D] that lies as [B, S, H, D]."""
+    _, heads, rows, depth = dim
+    return [rows * heads * depth, depth, heads * depth, 1]
+
+
+def _bias_tensor(graph: fusewright.pygraph, attention: Attention) -> fusewright.Tensor | None:
+    if attention.mask is None:
+        return None
+    dim = _bias_extents(attention.mask, attention)
+    return graph.tensor(name="bias", dim=dim, stride=[dim[1] * dim[2] * dim[3], dim[2] * dim[3], dim[3], 1])
 
 
 def _bias_extents(node: Node, attention: Attention) -> list[int]:
@@ -216,18 +264,48 @@ def _bias_extents(node: Node, attention: Attention) -> list[int]:
     return [*([1] * (4 - len(own)) + own)[:2], *scores]
 
 
+class Attend(torch.autograd.Function):
+    """An attention whose gradients are one graph, too."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Any, key: Any, value: Any, bias: Any, texts: list[str], session: str) -> torch.Tensor:
+        if ctx.needs_input_grad[3]:
+            raise RuntimeError("the mask of an attention needs a gradient, which Dynamo's graph did not say")
+        output, stats = _op.RUN(_operands(query, key, value, bias), texts[0], session)
+        ctx.save_for_backward(query, key, value, output, stats, bias)
+        ctx.arguments = (texts[1], session)
+        return output  # type: ignore[no-any-return]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        query, key, value, output, stats, bias = ctx.saved_tensors
+        inputs = [query, key, value, output, gradient, stats, *([] if bias is None else [bias])]
+        return (*_op.RUN(inputs, *ctx.arguments), None, None, None)
+
+
+def _operands(query: Any, key: Any, value: Any, bias: Any) -> list[Any]:
+    """Those of the forward graph, whose second is that of the first matmul: keys in columns."""
+    return [query, torch.transpose(key, -2, -1), value, *([] if bias is None else [bias])]
+
+
+def attend(query: Any, key: Any, value: Any, bias: Any, texts: list[str], session: str) -> torch.Tensor:
+    """The attention of two texts, as a function that a graph can call."""
+    return Attend.apply(query, key, value, bias, texts, session)  # type: ignore[no-any-return]
+
+
 def replace(fused: Fused, session: str) -> None:
-    """Puts `fusewright::run` in the place of the call."""
+    """Puts the operator in the place of the call."""
     attention, graph = fused.attention, fused.attention.node.graph
     with graph.inserting_before(attention.node):
-        # the graph's second operand is that of the first matmul
-        turned = graph.call_function(torch.transpose, (attention.key, -2, -1))
-        inputs = [attention.query, turned, attention.value]
-        if attention.mask is not None:
-            inputs.append(_bias(graph, attention.mask, attention))
-        arguments = (inputs, fused.text, session) if session else (inputs, fused.text)
-        results = graph.call_function(_op.RUN, arguments)
-        result = graph.call_function(operator.getitem, (results, 0))
+        bias = None if attention.mask is None else _bias(graph, attention.mask, attention)
+        operands = (attention.query, attention.key, attention.value, bias)
+        if len(fused.texts) > 1:
+            result = graph.call_function(attend, (*operands, fused.texts, session))
+        else:
+            turned = graph.call_function(torch.transpose, (attention.key, -2, -1))
+            inputs = [attention.query, turned, attention.value, *([] if bias is None else [bias])]
+            results = graph.call_function(_op.RUN, (inputs, *fused.texts, session))
+            result = graph.call_function(operator.getitem, (results, 0))
     result.meta = dict(attention.node.meta)
     attention.node.replace_all_uses_with(result)
     graph.erase_node(attention.node)
@@ -264,7 +342,8 @@ def _decide(fused: Fused, options: Options) -> Decision:
         decision = by_time(fused.attention.node.name, lambda: _measured(fused, device, options))
     if decision.taken:
         try:
-            _op.plan_for(fused.text, _op.session_name(device, options.device))
+            for text in fused.texts:
+                _op.plan_for(text, _op.session_name(device, options.device))
         except fusewright.FusewrightError as error:
             return Decision(False, f"no plan: {error}", decision.times)
     return decision
@@ -273,15 +352,18 @@ def _decide(fused: Fused, options: Options) -> Decision:
 def _measured(fused: Fused, device: torch.device, options: Options) -> Times:
     mask = fused.attention.mask
     place = "attention" if mask is None else f"attention masked by {fake(mask).dtype} {tuple(fake(mask).stride())}"
-    return measured_once(STORE, f"{fused.graph.key} {place}", device, lambda: _measure(fused, device, options))
+    keys = " ".join(g.key for g in (fused.graph, fused.gradients) if g is not None)
+    return measured_once(STORE, f"{keys} {place}", device, lambda: _measure(fused, device, options))
 
 
 def _measure(fused: Fused, device: torch.device, options: Options) -> Times:
     theirs, ours = alone(fused.attention), alone(fused.attention)
     (node,) = attentions(ours.graph)
-    replace(fused.of(attention_of(node)), options.device)
+    replace(fused.of(attention_of(node, fused.attention.has_gradients)), options.device)
     ours.recompile()
-    return Times(*time_modules([ours, theirs], [fake(n) for n in fused.attention.operands], device))
+    operands = fused.attention.operands
+    differentiated = [fused.attention.has_gradients and n is not fused.attention.mask for n in operands]
+    return Times(*time_modules([ours, theirs], [fake(n) for n in operands], device, differentiated=differentiated))
 
 
 def alone(attention: Attention) -> GraphModule:
@@ -312,5 +394,5 @@ def _report(node: Node, fused: Fused | None, decision: Decision, refusals: Seque
         reason=decision.reason,
         fused_seconds=decision.times.fused if decision.times else None,
         inductor_seconds=decision.times.inductor if decision.times else None,
-        graph=fused.text if fused else None,
+        graph=fused.texts[0] if fused else None,
     )

@@ -193,15 +193,42 @@ def time_modules(
     values: Sequence[torch.Tensor],
     device: torch.device,
     before: Sequence[Callable[..., Any]] = (),
+    differentiated: Sequence[bool] = (),
 ) -> list[float]:
-    """Median seconds of calls, and of modules as Inductor compiles them; their operands are larger than L2."""
-    with torch.no_grad(), torch.cuda.device(device), torch.cuda.stream(torch.cuda.Stream(device)):
-        sets = [[sample(value) for value in values]]
+    """Median seconds of calls, and of modules as Inductor compiles them; their operands are larger than L2.
+
+    Where operands are differentiated, the gradients of those are part of each call.
+    """
+    has_gradients = any(differentiated)
+    needs = differentiated or [False] * len(values)
+
+    def samples() -> list[torch.Tensor]:
+        return [sample(value).requires_grad_(need) for value, need in zip(values, needs, strict=True)]
+
+    with (
+        torch.set_grad_enabled(has_gradients),
+        torch.cuda.device(device),
+        torch.cuda.stream(torch.cuda.Stream(device)),
+    ):
+        sets = [samples()]
         bytes_of_set = max(1, sum(t.numel() * t.element_size() for t in sets[0]))
-        copies = min(LARGEST_SETS, CACHE_BYTES // bytes_of_set)
-        sets += [[sample(value) for value in values] for _ in range(copies)]
+        sets += [samples() for _ in range(min(LARGEST_SETS, CACHE_BYTES // bytes_of_set))]
         calls = [*before, *(compile_module(module, sets[0]) for module in modules)]
+        calls = [with_gradients(call) for call in calls] if has_gradients else calls
         return time_in_turns([_spread(call) for call in calls], sets, device)
+
+
+def with_gradients(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The gradients of a call's only result, of operands that require them."""
+    gradients: list[torch.Tensor] = []
+
+    def run(*inputs: torch.Tensor) -> Any:
+        (output,) = call(*inputs)
+        if not gradients:
+            gradients.append(torch.randn_like(output))
+        return torch.autograd.grad(output, [x for x in inputs if x.requires_grad], gradients[0])
+
+    return run
 
 
 def _spread(call: Callable[..., Any]) -> Callable[[list[torch.Tensor]], Any]:
