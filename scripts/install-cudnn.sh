@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 cargo rustc --release --locked -p fusewright-cudnn -- \
     -C link-arg=-fuse-ld=bfd -C link-arg=-Wl,-soname,libcudnn.so.9 -C link-arg=-Wl,--default-symver
 mkdir -p "$1"
-install -m 755 "${CARGO_TARGET_DIR:-target}/release/libfusewright_cudnn.so" "$1/libcudnn.so.9"
-strip --strip-unneeded "$1/libcudnn.so.9"
+built=${CARGO_TARGET_DIR:-target}/${CARGO_BUILD_TARGET:-.}/release
+install -m 755 "$built/libfusewright_cudnn.so" "$1/libcudnn.so.9"
 ln -sf libcudnn.so.9 "$1/libcudnn.so"
 echo "$1/libcudnn.so.9"

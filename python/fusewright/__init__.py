@@ -15,7 +15,15 @@ Nothing here needs a GPU but ``Session("cuda:N")``: ``Session("cpu")`` computes 
 
 from __future__ import annotations
 
-from ._core import Array, Graph, Plan, Session, TensorInfo, Verdict, Violation, __version__, load, loads, rules
+try:
+    from ._core import Array, Graph, Plan, Session, TensorInfo, Verdict, Violation, __version__, load, loads, rules
+except ModuleNotFoundError as error:
+    if error.name != f"{__name__}._core":
+        raise
+    raise ImportError(
+        f"{__path__[0]} holds the sources of fusewright, not what they are built into: run scripts/python.sh --wheel, "
+        "install the wheel, and start Python in another folder"
+    ) from None
 from ._errors import (
     EnvironmentFailure,
     ExecutionError,

@@ -28,6 +28,10 @@ impl<'py> Tensor<'py> {
     /// Asks an object for its memory; on a GPU, as work on `stream` may use it.
     pub(crate) fn of(object: &Bound<'py, PyAny>, stream: Option<u64>) -> PyResult<Self> {
         let py = object.py();
+        if !object.hasattr("__dlpack__")? {
+            let found = object.get_type().name()?;
+            return Err(PyTypeError::new_err(format!("required: a tensor that exports DLPack; found: {found}")));
+        }
         let keywords = PyDict::new(py);
         if let Some(stream) = stream {
             // the legacy default stream has a number of its own

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -133,8 +132,8 @@ def test_tensors_that_do_not_fit_are_named(
 
 
 def test_what_is_no_tensor_is_a_type_error(host: fusewright.Session, matmul_relu: Make) -> None:
-    with pytest.raises((TypeError, AttributeError)):
-        host.plan(matmul_relu()).run("a", object())
+    with pytest.raises(TypeError, match="required: a tensor that exports DLPack; found: list"):
+        host.plan(matmul_relu()).run([1.0], [2.0])
 
 
 def test_launch_is_for_a_gpu(host: fusewright.Session, matmul_relu: Make) -> None:
@@ -236,15 +235,3 @@ def test_the_extension_exports_its_module_alone() -> None:
     if listed.returncode:
         pytest.skip(listed.stderr)
     assert [line.split()[-1] for line in listed.stdout.splitlines()] == ["PyInit__core"]
-
-
-def test_the_wheel_has_the_licences_of_what_is_inside() -> None:
-    files = {file.name: file for file in metadata.files("fusewright") or []}
-    assert {"LICENSE-APACHE", "LICENSE-MIT", "LICENSE-CRATES"} <= set(files)
-    crates = files["LICENSE-CRATES"].read_text()
-    assert all(f"\n{crate} " in crates for crate in ("pyo3", "petgraph", "tera", "cudarc", "clap"))
-
-
-def test_nothing_but_the_package_is_needed() -> None:
-    program = "import sys, fusewright; sys.exit(any(name in sys.modules for name in ('numpy', 'torch')))"
-    assert subprocess.run([sys.executable, "-c", program]).returncode == 0

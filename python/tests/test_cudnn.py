@@ -144,6 +144,12 @@ def test_arguments_are_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: pathli
         cudnn._real_library(tmp_path / "libcudnn.so.9")
 
 
+def test_a_program_that_is_not_there_is_told(tmp_path: pathlib.Path) -> None:
+    command = [sys.executable, "-m", "fusewright.cudnn", str(tmp_path / "program.py")]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 2 and f"there is no {tmp_path / 'program.py'}" in result.stderr
+
+
 def test_the_environments_own_library_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.delenv("FUSEWRIGHT_CUDNN_LIBRARY", raising=False)
     places = [tmp_path / name for name in ("nvidia", "torch")]

@@ -23,6 +23,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("program")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args(arguments)
+    if not options.module and not pathlib.Path(options.program).exists():
+        parser.error(f"there is no {options.program}")
     try:
         activate(options.policy, options.trace, options.library)
     except FusewrightError as error:
