@@ -60,7 +60,9 @@ def test_attention_is_one_graph(dtype, keywords):
 
 def test_other_lengths_of_keys_and_groups_of_heads():
     inputs = operands(heads=2, keys=56)
-    assert_is_taken(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), *inputs)
+    for is_causal in (False, True):
+        call = partial(F.scaled_dot_product_attention, is_causal=is_causal, enable_gqa=True)
+        assert_is_taken(lambda q, k, v, call=call: call(q, k, v), *inputs)
 
 
 def masked(q, k, v, mask):
@@ -82,6 +84,20 @@ def test_rows_that_nothing_may_see_are_zeros():
     assert_is_taken(masked, *operands(), mask)
     with torch.no_grad():
         assert (compiled(masked)(*operands(), mask)[:, :, 3] == 0).all()
+
+
+@pytest.mark.parametrize("session", ["cpu", "emulator"])
+@pytest.mark.parametrize("least", [torch.finfo(torch.bfloat16).min, -1e30, -1e9, -1e4, -torch.inf])
+def test_rows_that_are_masked_by_a_number(least, session):
+    """Models mask padding by the least number of a type, whole rows too, whose keys have equal weights in PyTorch."""
+    mask = torch.zeros(1, 1, S, S).bfloat16()
+    mask[..., 30:], mask[:, :, 3] = least, least
+    inputs = [x[:1] for x in operands()]
+    with torch.no_grad():
+        found = compiled(masked, **{"fusewright.device": session})(*inputs, mask)
+        exact = masked(*(x.float() for x in (*inputs, mask)))
+    assert_as_close_as_eager([found], [masked(*inputs, mask)], [exact])
+    assert not found.isnan().any()
 
 
 @pytest.mark.parametrize("source", [(1, 1, 1, 1), (B, 1, 1, 1), (1, 1, S, 1), (B, 1, 1, S)], ids=str)

@@ -34,6 +34,9 @@ COMPOSITE = torch.nn.functional.multi_head_attention_forward
 PARAMETERS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 DEFAULTS: dict[str, Any] = {"attn_mask": None, "dropout_p": 0.0, "is_causal": False, "scale": None, "enable_gqa": False}
 TYPES = (torch.float16, torch.bfloat16)
+LEAST_BIAS = -1e9
+"""FLOAT has no digits for scores beside it, so that a row of such biases has equal weights, as a row of lesser ones
+has in PyTorch; engines lose rows whose largest score is far below it, such as `torch.finfo(torch.bfloat16).min`."""
 
 
 @dataclass(frozen=True)
@@ -312,7 +315,7 @@ def replace(fused: Fused, session: str) -> None:
 
 
 def _bias(graph: Graph, mask: Node, attention: Attention) -> Node:
-    """The mask as what is added to scores: minus infinity where it is false."""
+    """The mask as what is added to scores: minus infinity where it is false, and else no less than `LEAST_BIAS`."""
     value, dtype = fake(mask), fake(attention.query).dtype
     node = mask
     for axis, (extent, stride) in enumerate(zip(value.shape, value.stride(), strict=True)):
@@ -323,6 +326,9 @@ def _bias(graph: Graph, mask: Node, attention: Attention) -> Node:
     if value.dtype is torch.bool:
         node = graph.call_function(torch.where, (node, 0.0, -inf))
         node = graph.call_method("to", (node, dtype))
+    elif dtype is torch.bfloat16:
+        least = graph.call_function(torch.clamp, (node, LEAST_BIAS))
+        node = graph.call_function(torch.where, (graph.call_function(torch.eq, (node, -inf)), node, least))
     node = graph.call_method("expand", (node, *_bias_extents(mask, attention)))
     return graph.call_method("contiguous", (node,))
 
