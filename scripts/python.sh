@@ -39,7 +39,7 @@ version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2]); sys.e
     || fail "'$python' is ${version:-no interpreter}; required: Python 3.10 or newer; set PYTHON"
 command -v cargo >/dev/null || fail "there is no cargo; install Rust 1.95 or newer (https://rustup.rs)"
 command -v cc >/dev/null || fail "there is no C compiler 'cc', with which Rust links; install gcc"
-mkdir -p "$folder" && [ -w "$folder" ] || fail "'$folder' is not a folder that can be written"
+{ mkdir -p "$folder" && [ -w "$folder" ]; } || fail "'$folder' is not a folder that can be written"
 
 # One of another version, or one that was left half made, is made anew.
 found=$("$environment/bin/python" -c 'import pip, sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || found=none

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -229,6 +230,7 @@ def test_the_command_line_is_a_module(tmp_path: Path) -> None:
     assert unknown.returncode == 2 and "chekc" in unknown.stderr
 
 
+@pytest.mark.skipif(shutil.which("nm") is None, reason="there is no nm")
 def test_the_extension_exports_its_module_alone() -> None:
     library = Path(fusewright._core.__file__)
     listed = subprocess.run(["nm", "-D", "--defined-only", str(library)], capture_output=True, text=True)
