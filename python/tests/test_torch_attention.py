@@ -178,13 +178,32 @@ def test_multi_head_attention_that_tells_its_weights_has_no_call_to_replace():
     assert "attention" not in multi_head(torch.randn(B, S, H * D).bfloat16(), need_weights=True)
 
 
-def test_multi_head_attention_is_trained():
-    model, x = MultiHead(need_weights=False).bfloat16(), torch.randn(B, S, H * D).bfloat16()
+def assert_is_trained(model):
+    """Holds a model's result and gradients against eager, and tells the report on its attention."""
+    model, x = model.bfloat16(), torch.randn(B, S, H * D).bfloat16()
     wide = copy.deepcopy(model).float()
     with _pass.recorded_reports() as reports:
         found = results_of(compiled(model), model, [x])
-    assert "attention" in [r.operation for r in reports if r.taken]
     assert_as_close_as_eager(found, results_of(model, model, [x]), results_of(wide, wide, [x.float()]))
+    (report,) = [r for r in reports if r.operation == "attention"]
+    return report
+
+
+def test_multi_head_attention_is_trained():
+    assert assert_is_trained(MultiHead(need_weights=False)).taken
+
+
+def test_a_mask_that_is_trained_stays_pytorchs():
+    class Biased(MultiHead):
+        def __init__(self):
+            super().__init__(need_weights=False)
+            self.bias = nn.Parameter(torch.randn(S, S))
+
+        def forward(self, x):
+            self.keywords["attn_mask"] = self.bias
+            return super().forward(x)
+
+    assert assert_is_trained(Biased()).refusals == ["a gradient of the mask"]
 
 
 def test_dropout_of_multi_head_attention_stays_pytorchs():
@@ -249,12 +268,7 @@ def test_gradients_through_operands_that_are_written_in_place():
 
 
 def test_a_model_is_trained():
-    model, x = Block().bfloat16(), torch.randn(B, S, H * D).bfloat16()
-    wide = copy.deepcopy(model).float()
-    with _pass.recorded_reports() as reports:
-        found = results_of(compiled(model), model, [x])
-    assert "attention" in [r.operation for r in reports if r.taken]
-    assert_as_close_as_eager(found, results_of(model, model, [x]), results_of(wide, wide, [x.float()]))
+    assert assert_is_trained(Block()).taken
 
 
 def test_what_is_timed_of_a_training_step():

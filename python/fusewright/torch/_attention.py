@@ -6,6 +6,7 @@ takes becomes two matmuls and a softmax in FLOAT. So the choice is made here, on
 same rule as for regions: what was measured to be faster, with its gradients where they are needed.
 """
 
+import logging
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ from math import inf
 from typing import Any
 
 import torch
-from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
@@ -23,10 +23,12 @@ import fusewright
 from . import _op
 from ._explain import AnchorReport
 from ._options import Options
-from ._pass import architecture, identity, record, session_obstacle
+from ._pass import OptionsPass, architecture, record, session_obstacle
 from ._regions import refusal_text
-from ._select import NOT_ON_CPU, STORE, Decision, Times, by_time, measured_once, time_modules
+from ._select import NOT_ON_CPU, Decision, Times, by_time, measured_once, time_modules
 from ._translate import Untranslatable, is_static
+
+LOGGER = logging.getLogger(__name__)
 
 TARGETS = (torch._C._nn.scaled_dot_product_attention, torch.ops.aten.scaled_dot_product_attention.default)
 COMPOSITE = torch.nn.functional.multi_head_attention_forward
@@ -76,11 +78,8 @@ class Fused:
         return Fused(attention, self.graph, self.verdict, self.gradients)
 
 
-class AttentionPass(CustomGraphPass):
+class AttentionPass(OptionsPass):
     """Replaces the attentions of a graph of Dynamo's that an engine takes and that selection keeps."""
-
-    def __init__(self, options: Options) -> None:
-        self.options = options
 
     def __call__(self, graph: Graph) -> None:
         for node in [n for n in graph.nodes if n.target is COMPOSITE]:
@@ -99,16 +98,6 @@ class AttentionPass(CustomGraphPass):
                 replace(fused, self.options.device)
         graph.lint()
 
-    def uuid(self) -> Any:
-        """Names everything that the result depends on beside the graph."""
-        return identity(self.options)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, AttentionPass) and self.options == other.options
-
-    def __hash__(self) -> int:
-        return hash(self.options)
-
 
 def fake(node: Node) -> torch.Tensor:
     """The fake tensor that stands for a node's value in a graph of Dynamo's."""
@@ -124,31 +113,38 @@ def attentions(graph: Graph) -> list[Node]:
 
 def expand(node: Node) -> None:
     """Puts what a composite does in its place, where attention is in it."""
-    operands = node.all_input_nodes
-    values: list[Any] = [n.meta.get("example_value") for n in operands]
-    if not all(isinstance(v, torch.Tensor) and is_static(v) for v in values):
+    try:
+        traced = _traced(node)
+    except Exception as error:  # what cannot be traced here stays one call, whatever the cause
+        LOGGER.info("%s was not looked into: %s", node.name, error)
         return
-
-    def call(*tensors: torch.Tensor) -> Any:
-        of = dict(zip(operands, tensors, strict=True)).__getitem__
-        return node.target(*map_arg(node.args, of), **map_arg(node.kwargs, of))  # type: ignore[operator]
-
-    with values[0].fake_mode:
-        # tracing before dispatch leaves attention whole
-        traced = make_fx(call, pre_dispatch=True, _allow_non_fake_inputs=True)(*values).graph
     (output,) = traced.find_nodes(op="output")
     read = {item.args[1] for item in node.users if item.target is operator.getitem}
     is_tuple = len(read) == len(node.users) and all(isinstance(output.args[0][index], Node) for index in read)
     if not attentions(traced) or not is_tuple:
         return
+    copies = dict(zip(traced.find_nodes(op="placeholder"), node.all_input_nodes, strict=True))
     with node.graph.inserting_before(node):
-        results: Any = node.graph.graph_copy(
-            traced, dict(zip(traced.find_nodes(op="placeholder"), operands, strict=True))
-        )
+        results: Any = node.graph.graph_copy(traced, copies)
     for item in list(node.users):
         item.replace_all_uses_with(results[item.args[1]])
         node.graph.erase_node(item)
     node.graph.erase_node(node)
+
+
+def _traced(node: Node) -> Graph:
+    """What a call does, traced before dispatch, which leaves attention whole. Its inputs are the call's."""
+    operands = node.all_input_nodes
+    values = [fake(n) for n in operands]
+    if not all(map(is_static, values)):
+        raise Untranslatable("symbolic extents")
+
+    def call(*tensors: torch.Tensor) -> Any:
+        of = dict(zip(operands, tensors, strict=True)).__getitem__
+        return node.target(*map_arg(node.args, of), **map_arg(node.kwargs, of))  # type: ignore[operator]
+
+    with values[0].fake_mode:  # type: ignore[attr-defined]
+        return make_fx(call, pre_dispatch=True, _allow_non_fake_inputs=True)(*values).graph
 
 
 def attention_of(node: Node, has_gradients: bool) -> Attention:
@@ -162,7 +158,7 @@ def attention_of(node: Node, has_gradients: bool) -> Attention:
         raise Untranslatable("operands that are not of four axes and one 16-bit type")
     if not all(map(is_static, (*tensors, *([fake(mask)] if mask is not None else [])))):
         raise Untranslatable("symbolic extents")
-    if mask is not None and has_gradients and fake(mask).requires_grad:
+    if mask is not None and has_gradients and _may_need_gradient(mask):
         raise Untranslatable("a gradient of the mask")
     if not given["enable_gqa"] and len({t.shape[1] for t in tensors}) > 1:
         raise Untranslatable("numbers of heads that differ without enable_gqa")
@@ -173,6 +169,12 @@ def attention_of(node: Node, has_gradients: bool) -> Attention:
         raise Untranslatable("scale that is no number")
     scale = tensors[0].shape[-1] ** -0.5 if scale is None else float(scale)
     return Attention(node, query, key, value, mask, bool(given["is_causal"]), scale, has_gradients)
+
+
+def _may_need_gradient(node: Node) -> bool:
+    """Whether a tensor requires a gradient; what a composite computes does not tell."""
+    value = fake(node)
+    return value.is_floating_point() and (value.requires_grad or "example_value" not in node.meta)
 
 
 def fuse(node: Node, options: Options, has_gradients: bool) -> Fused:
@@ -273,7 +275,10 @@ class Attend(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, query: Any, key: Any, value: Any, bias: Any, texts: list[str], session: str) -> torch.Tensor:
         if ctx.needs_input_grad[3]:
-            raise RuntimeError("the mask of an attention needs a gradient, which Dynamo's graph did not say")
+            raise RuntimeError(
+                "the mask of an attention needs a gradient, which Dynamo's graph did not say; detach it, or have the "
+                "call in a function under torch.compiler.disable"
+            )
         output, stats = _op.RUN(_operands(query, key, value, bias), texts[0], session)
         ctx.save_for_backward(query, key, value, output, stats, bias)
         ctx.arguments = (texts[1], session)
@@ -359,7 +364,7 @@ def _measured(fused: Fused, device: torch.device, options: Options) -> Times:
     mask = fused.attention.mask
     place = "attention" if mask is None else f"attention masked by {fake(mask).dtype} {tuple(fake(mask).stride())}"
     keys = " ".join(g.key for g in (fused.graph, fused.gradients) if g is not None)
-    return measured_once(STORE, f"{keys} {place}", device, lambda: _measure(fused, device, options))
+    return measured_once(f"{keys} {place}", device, lambda: _measure(fused, device, options))
 
 
 def _measure(fused: Fused, device: torch.device, options: Options) -> Times:

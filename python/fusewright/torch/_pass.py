@@ -49,18 +49,27 @@ def record(report: AnchorReport) -> None:
         _reports.append(report)
 
 
-def identity(options: Options) -> Any:
-    """Names everything that the result of a pass depends on beside the graph."""
-    device = device_identity() if torch.cuda.is_available() else "cpu"
-    tf32 = (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32)
-    return (fusewright.__version__, get_hash_for_files(_SOURCES), options, device, tf32)
-
-
-class FusionPass(CustomGraphPass):
-    """Replaces the regions of a graph that an engine takes and that selection keeps."""
+class OptionsPass(CustomGraphPass):
+    """A pass of ours: its result depends on the graph, its options, the package's sources, and the GPU."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
+
+    def uuid(self) -> Any:
+        """Names everything that the result depends on beside the graph."""
+        device = device_identity() if torch.cuda.is_available() else "cpu"
+        tf32 = (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32)
+        return (fusewright.__version__, get_hash_for_files(_SOURCES), self.options, device, tf32)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OptionsPass) and (type(self), self.options) == (type(other), other.options)
+
+    def __hash__(self) -> int:
+        return hash(self.options)
+
+
+class FusionPass(OptionsPass):
+    """Replaces the regions of a graph that an engine takes and that selection keeps."""
 
     def __call__(self, graph: Graph) -> None:
         for anchor in find_anchors(graph):
@@ -69,16 +78,6 @@ class FusionPass(CustomGraphPass):
             if decision.taken and found.region is not None:
                 replace(found.region, self.options.device)
         graph.lint()
-
-    def uuid(self) -> Any:
-        """Names everything that the result depends on beside the graph."""
-        return identity(self.options)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FusionPass) and self.options == other.options
-
-    def __hash__(self) -> int:
-        return hash(self.options)
 
     def _search(self, anchor: Anchor) -> Search:
         obstacle = _obstacle(anchor, self.options.device)
@@ -128,7 +127,7 @@ class ComposedPass(CustomGraphPass):
         return None if None in ids else tuple(ids)
 
 
-def compose(existing: Any, ours: CustomGraphPass) -> Any:
+def compose(existing: Any, ours: OptionsPass) -> Any:
     """The hook's value with our pass after the passes that are there."""
     if existing is None:
         return ours

@@ -135,16 +135,16 @@ def by_time(name: str, measure: Callable[[], Times]) -> Decision:
 def measured(region: Region, device: torch.device, options: Options) -> Times:
     """The times of a region on a device, from the store where they are known."""
     place = " followed" if is_followed(region) else ""
-    return measured_once(STORE, f"{region.graph.key}{place}", device, lambda: _measure(region, device, options))
+    return measured_once(f"{region.graph.key}{place}", device, lambda: _measure(region, device, options))
 
 
-def measured_once(store: "TimeStore", what: str, device: torch.device, measure: Callable[[], Times]) -> Times:
+def measured_once(what: str, device: torch.device, measure: Callable[[], Times]) -> Times:
     """The times from the store, or measured now and put there."""
     key = f"{what} {device_identity(device)} {fusewright.__version__} {torch.__version__}"
-    times = store.get(key)
+    times = STORE.get(key)
     if times is None:
         times = in_fresh_thread(measure)
-        store.put(key, times)
+        STORE.put(key, times)
     return times
 
 
