@@ -1,5 +1,5 @@
-<# Rows of O from those of all parts of their keys, each by its share of the sum of exponentials. A warp has a row; a lane holds the logarithm
-   of one part's sum, and two columns of every 64. Parts are added in their order. #>
+<# Rows of O from those of all parts of their keys, each by its share of the sum of exponentials. A warp has a row; a lane holds what
+   one part weighs, and two columns of every 64. Parts are added in their order. #>
 extern "C" __global__ void __launch_bounds__(${ threads }$)
 ${ function }$(${ parameters }$) {
 fw_wait_for_previous_launch();
@@ -15,11 +15,12 @@ ${ line }$
 const int rows = queries * ${ packed }$;
 <%- endif %>
 const float negative = -fw_infinity();
-const float own = lane < ${ parts }$ ? partial1[lane * ${ all_rows }$ull + row_of_all] : negative;
-float top = own;
+fw_vector<float, 2> own = {{negative, 0.0f}};
+if (lane < ${ parts }$) own = reinterpret_cast<const fw_vector<float, 2>*>(partial1)[lane * ${ all_rows }$ull + row_of_all];
+float top = own.at[0];
 #pragma unroll
 for (int lanes = 16; lanes > 0; lanes /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, lanes));
-const float weight = own == negative ? 0.0f : fw_fast_exp2(own - top);
+const float weight = own.at[0] == negative ? 0.0f : fw_fast_exp2(own.at[0] - top + own.at[1]);
 float total = weight;
 #pragma unroll
 for (int lanes = 16; lanes > 0; lanes /= 2) total += __shfl_xor_sync(0xffffffffu, total, lanes);

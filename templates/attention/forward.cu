@@ -17,7 +17,7 @@ if (threadIdx.x == 0) {
 fw_tma_prefetch(&map0);
 fw_tma_prefetch(&map1);
 fw_tma_prefetch(&map2);
-#pragma unroll 1
+#pragma unroll
 for (unsigned stage = 0; stage < ${ stages }$; ++stage) {
 fw_mbarrier_init(k_full + 8 * stage, 1);
 fw_mbarrier_init(v_full + 8 * stage, 1);

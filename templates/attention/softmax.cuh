@@ -47,11 +47,12 @@ if (moves) {
 #pragma unroll
 for (int e = 0; e < 2; ++e) {
 const float next = fw_quad_largest(top[e]), before = reference[e];
-reference[e] = next == negative ? 0.0f : next * c<% if top %> ${ top }$<% endif %>;
-factor[e] = m[e] == negative ? 0.0f : fw_fast_exp2(before - reference[e]);
-m[e] = next, bound[e] = next + room;
+reference[e] = next == negative ? 0.0f : fw_reference(next, c)<% if top %> ${ top }$<% endif %>;
+factor[e] = fw_factor(m[e], next, c, before, reference[e]);
+m[e] = next, bound[e] = fw_bound(next, c, room);
 sum[e] *= factor[e];
 }
+fw_above_largest(x, m, c);
 }
 <%- if exponentials %>
 fw_exponentials(x, c, reference, sum);

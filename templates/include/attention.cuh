@@ -128,6 +128,49 @@ FW_INLINE float fw_quad_largest_nan(float x) {
   return fw_max_nan(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
+//@ fw_is_vast: FW_INLINE fw_infinity
+// Whether a score, in powers of two, has a rounding error that no exponential of a difference can be taken of: those of such a row are of differences
+// between scores, against a reference of 0.
+FW_INLINE bool fw_is_vast(float score, float c) { return fabsf(score) < fw_infinity() && fabsf(score * c) >= 1073741824.0f; }
+
+//@ fw_reference: FW_INLINE fw_is_vast
+// What is taken from a row's scores, in powers of two, where the row's largest one is `score`.
+FW_INLINE float fw_reference(float score, float c) { return fw_is_vast(score, c) ? 0.0f : score * c; }
+
+//@ fw_bound: FW_INLINE fw_is_vast fw_infinity
+// The score above which a row's reference moves; that of vast scores moves in each step.
+FW_INLINE float fw_bound(float score, float c, float room) { return fw_is_vast(score, c) ? -fw_infinity() : score + room; }
+
+//@ fw_factor: FW_INLINE fw_is_vast fw_fast_exp2
+// What sums are multiplied by, where a row's largest score was `score` and is `next`, their references `before` and `after`.
+FW_INLINE float fw_factor(float score, float next, float c, float before, float after) {
+  if (score == -fw_infinity()) return 0.0f;
+  return fw_fast_exp2(fw_is_vast(score, c) || fw_is_vast(next, c) ? (score - next) * c : before - after);
+}
+
+//@ fw_statistic: FW_INLINE fw_is_vast
+// The logarithm of a row's sum of exponentials, whose largest score is `score` and whose sum against its reference has this logarithm to base 2.
+FW_INLINE float fw_statistic(float score, float c, float reference, float log2_total, float ln2) {
+  return fw_is_vast(score, c) ? score * (c * ln2) + (reference + log2_total) * ln2 : (reference + log2_total) * ln2;
+}
+
+//@ fw_weight_of_part: FW_INLINE fw_is_vast fw_vector fw_infinity
+// What a part of a row's keys weighs, in powers of two: a reference, which is the largest score where that is vast, and the logarithm of the sum.
+FW_INLINE fw_vector<float, 2> fw_weight_of_part(float score, float c, float reference, float total) {
+  const float vast = fminf(fmaxf(score * c, -3.4028234e38f), 3.4028234e38f);
+  return {{total == 0.0f ? -fw_infinity() : fw_is_vast(score, c) ? vast : reference, log2f(total)}};
+}
+
+//@ fw_above_largest: FW_INLINE fw_is_vast
+// Scores of rows whose largest ones, `m`, are vast, less these.
+template <int N>
+FW_INLINE void fw_above_largest(float (&x)[N], const float (&m)[2], float c) {
+  if (!fw_is_vast(m[0], c) && !fw_is_vast(m[1], c)) return;
+  const float from[2] = {fw_is_vast(m[0], c) ? m[0] : 0.0f, fw_is_vast(m[1], c) ? m[1] : 0.0f};
+#pragma unroll
+  for (int i = 0; i < N; ++i) x[i] -= from[i >> 1 & 1];
+}
+
 //@ fw_exponentials: FW_INLINE fw_fast_exp2
 // x = 2^(x c - reference), added to the sums of the rows.
 template <int N>

@@ -24,7 +24,7 @@ if (threadIdx.x == 0) {
 <%- for map in maps %>
 fw_tma_prefetch(&map${ map }$);
 <%- endfor %>
-#pragma unroll 1
+#pragma unroll
 for (unsigned stage = 0; stage < ${ stages }$; ++stage) {
 fw_mbarrier_init(full + 8 * stage, ${ filling }$);
 <%- if transforms %>

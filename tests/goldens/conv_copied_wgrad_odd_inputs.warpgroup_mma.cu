@@ -125,7 +125,7 @@ fw_convolution_backward_filter_1(const fw_f16* __restrict__ p_t0,
   if (threadIdx.x == 0) {
     fw_tma_prefetch(&map0);
     fw_tma_prefetch(&map1);
-#pragma unroll 1
+#pragma unroll
     for (unsigned stage = 0; stage < 12; ++stage) {
       fw_mbarrier_init(full + 8 * stage, 1);
       fw_mbarrier_init(empty + 8 * stage, 4);  // warps that multiply what is in it

@@ -180,7 +180,7 @@ fw_convolution_forward_2(const fw_f16* __restrict__ p_t8,
     fw_tma_prefetch(&map0);
     fw_tma_prefetch(&map1);
     fw_tma_prefetch(&map2);
-#pragma unroll 1
+#pragma unroll
     for (unsigned stage = 0; stage < 6; ++stage) {
       fw_mbarrier_init(full + 8 * stage, 1);
       fw_mbarrier_init(empty + 8 * stage, 4);  // warps that multiply what is in it

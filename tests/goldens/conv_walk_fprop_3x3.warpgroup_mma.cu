@@ -111,7 +111,7 @@ fw_convolution_forward(const fw_f16* __restrict__ p_t0,
   if (threadIdx.x == 0) {
     fw_tma_prefetch(&map0);
     fw_tma_prefetch(&map1);
-#pragma unroll 1
+#pragma unroll
     for (unsigned stage = 0; stage < 4; ++stage) {
       fw_mbarrier_init(full + 8 * stage, 1);
       fw_mbarrier_init(empty + 8 * stage, 8);  // warps that multiply what is in it

@@ -59,7 +59,7 @@ fw_matmul(const fw_bf16* __restrict__ p_t3,
   if (threadIdx.x == 0) {
     fw_tma_prefetch(&map0);
     fw_tma_prefetch(&map1);
-#pragma unroll 1
+#pragma unroll
     for (unsigned stage = 0; stage < 11; ++stage) {
       fw_mbarrier_init(full + 8 * stage, 1);
       fw_mbarrier_init(empty + 8 * stage, 8);  // warps that multiply what is in it

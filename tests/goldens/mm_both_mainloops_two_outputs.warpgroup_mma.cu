@@ -79,7 +79,7 @@ fw_matmul(const fw_f16* __restrict__ p_t0,
   const unsigned full = shared + 167936, empty = full + 96;  // an mbarrier each for a stage
   const unsigned turn = empty + 96;  // and one for each consumer
   if (threadIdx.x == 0) {
-#pragma unroll 1
+#pragma unroll
     for (unsigned stage = 0; stage < 12; ++stage) {
       fw_mbarrier_init(full + 8 * stage, 4);
       fw_mbarrier_init(empty + 8 * stage, 4);  // warps that multiply what is in it

@@ -103,7 +103,7 @@ fw_matmul(const fw_f16* __restrict__ p_t1,
     fw_tma_prefetch(&map2);
     fw_tma_prefetch(&map3);
     fw_tma_prefetch(&map4);
-#pragma unroll 1
+#pragma unroll
     for (unsigned stage = 0; stage < 6; ++stage) {
       fw_mbarrier_init(full + 8 * stage, 1);
       fw_mbarrier_init(empty + 8 * stage, 4);  // warps that multiply what is in it

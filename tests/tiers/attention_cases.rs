@@ -279,6 +279,18 @@ pub(crate) fn sinks_and_bias() -> Graph {
     Attention { sinks: true, modify, statistics: ALL, ..Attention::new(shape, [64, 64]) }.graph()
 }
 
+/// A bias for each score, with and without sinks; many keys, so that blocks may share them; in FLOAT. What a bias can be in that type.
+pub(crate) fn biases() -> [Graph; 4] {
+    let of = |io, shape: [i64; 4]| {
+        let modify = Modifier::Bias([1, shape[1], shape[2], shape[3]]);
+        Attention { io, modify, statistics: ALL, ..Attention::new(shape, [64, 64]) }
+    };
+    let plain = of(BFloat16, [1, 2, 66, 300]);
+    let few_queries = Attention { statistics: &[], ..of(BFloat16, [1, 1, 3, 2048]) };
+    [plain, Attention { sinks: true, ..plain }, few_queries, of(Float, [1, 2, 30, 300])]
+        .map(|attention| attention.graph())
+}
+
 /// An attention without options.
 pub(crate) fn plain() -> Graph {
     Attention::new([2, 2, 70, 90], [64, 64]).graph()

@@ -330,6 +330,9 @@ impl ScoreRows<'_, '_> {
         if !self.is_fp8() {
             self.used.add("fw_exponentials");
         }
+        ["fw_reference", "fw_bound", "fw_factor", "fw_above_largest"]
+            .into_iter()
+            .for_each(|section| self.used.add(section));
         let program = self.program();
         let record = SoftmaxText {
             scores: self.scores(),
@@ -404,6 +407,9 @@ impl ScoreRows<'_, '_> {
             return self.weights_of_part();
         }
         let statistics = self.problem.statistics;
+        if statistics.stats.is_some() {
+            self.used.add("fw_statistic");
+        }
         let ln2 = names::float_literal(LN2);
         let is_known = self.knows_largest();
         let sink = self.problem.sink.filter(|_| is_known).map(|id| self.sink_of_row(id));
@@ -411,9 +417,14 @@ impl ScoreRows<'_, '_> {
             Some(_) => ["greatest_of_all", "fw_max_nan(greatest * unit_of_scores, sink)"],
             None => ["greatest", "greatest * unit_of_scores"],
         };
-        let sum_exp = format!("total == 0.0f ? 0.0f : total * exp2f(fmaf(-{greatest}, c, reference[e]))");
+        let sum_exp = format!(
+            "total == 0.0f ? 0.0f : total * exp2f(fmaf(fw_is_vast(m[e], c) ? 0.0f : -{greatest}, c, reference[e]))"
+        );
         let values = [
-            (statistics.stats, format!("total == 0.0f ? negative : (reference[e] + log2f(total)) * {ln2}")),
+            (
+                statistics.stats,
+                format!("total == 0.0f ? negative : fw_statistic(m[e], c, reference[e], log2f(total), {ln2})"),
+            ),
             (statistics.max, max.to_owned()),
             (statistics.sum_exp, sum_exp),
         ];
@@ -436,7 +447,8 @@ impl ScoreRows<'_, '_> {
     }
 
     /// What a part's rows weigh, to the workspace, and the factors of their parts of O.
-    fn weights_of_part(&self) -> Result<String, Error> {
+    fn weights_of_part(&mut self) -> Result<String, Error> {
+        self.used.add("fw_weight_of_part");
         let at = combination::row_of_part(self.graph, self.problem, "row + 8 * e");
         let record = RowsText {
             rows: self.count("rows", self.problem.extents.rows()),
@@ -445,7 +457,9 @@ impl ScoreRows<'_, '_> {
             largest: false,
             largest_p: None,
             sink: None,
-            stores: vec![format!("partial1[{at}] = total == 0.0f ? negative : reference[e] + log2f(total);")],
+            stores: vec![format!(
+                "reinterpret_cast<fw_vector<float, 2>*>(partial1)[{at}] = fw_weight_of_part(m[e], c, reference[e], total);"
+            )],
         };
         template::render(template!("attention/rows.cuh"), &record)
     }

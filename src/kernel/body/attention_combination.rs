@@ -40,9 +40,9 @@ impl AttentionProblem {
         self.extents.row_heads() * self.extents.rows()
     }
 
-    /// Floats of the workspace for O of all parts, and for logarithms of their sums.
+    /// Floats of the workspace for O of all parts, and for what these weigh: a reference and a logarithm of a sum.
     pub fn part_floats(&self) -> [i64; 2] {
         let rows = self.parts * self.all_rows();
-        [rows * self.extents.head[1], rows]
+        [rows * self.extents.head[1], 2 * rows]
     }
 }
