@@ -207,6 +207,7 @@ fn knob_number(knob: Knob) -> u32 {
         Knob::Stages => RawKnob::CUDNN_KNOB_TYPE_STAGES,
         Knob::Fragments => RawKnob::CUDNN_KNOB_TYPE_MULTIPLY,
         Knob::SplitK => RawKnob::CUDNN_KNOB_TYPE_SPLIT_K_SLC,
+        Knob::ClusterK => RawKnob::CUDNN_KNOB_TYPE_SLICED,
         Knob::Schedule => RawKnob::CUDNN_KNOB_TYPE_WARP_SPEC_CFG,
         Knob::SwapAb => RawKnob::CUDNN_KNOB_TYPE_SWAP_AB,
         Knob::TapRows => RawKnob::CUDNN_KNOB_TYPE_SPLIT_RS,

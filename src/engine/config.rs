@@ -88,6 +88,9 @@ knobs! {
     /// Parts into which k is cut; 1 where a config does not set it.
     SplitK = "split_k", KnobDomain::Count, Some(1),
         "parts into which k is cut; their sums meet in the workspace";
+    /// Blocks of a cluster that share k; 1 where a config does not set it.
+    ClusterK = "cluster_k", KnobDomain::Count, Some(1),
+        "blocks of a cluster that share the steps along k of a tile; their sums meet in shared memory";
     /// How the multiplying warpgroups of a block share its tiles: 0 cooperative, 1 in turns ("ping-pong").
     Schedule = "schedule", KnobDomain::Choice(&["cooperative", "ping_pong"]), None,
         "two warpgroups share a tile (cooperative), or take tiles in turns (ping_pong)";

@@ -10,6 +10,7 @@ namespace emulator {
 inline constexpr char CLUSTER_ARRIVE[] = "fw_cluster_arrive";
 inline constexpr char CLUSTER_WAIT[] = "fw_cluster_wait";
 inline constexpr char STORE_TO_BLOCK[] = "fw_store_to_block";
+inline constexpr char OF_BLOCK[] = "fw_of_block";
 
 // Each thread of the cluster arrives once a phase, at this same site. Stricter than the hardware, which forgets exited threads.
 void cluster_arrive(Site site);
@@ -28,6 +29,10 @@ inline void fw_cluster_arrive(emulator::Place place = emulator::Place::here()) {
 
 inline void fw_cluster_wait(emulator::Place place = emulator::Place::here()) {
   emulator::cluster_wait({emulator::CLUSTER_WAIT, place});
+}
+
+inline float* fw_of_block(float* own, unsigned rank, unsigned bytes, emulator::Place place = emulator::Place::here()) {
+  return reinterpret_cast<float*>(emulator::place_in_block({emulator::OF_BLOCK, place}, own, bytes, rank));
 }
 
 inline void fw_store_to_block(float* own, unsigned rank, float value, emulator::Place place = emulator::Place::here()) {

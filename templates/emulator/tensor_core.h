@@ -88,6 +88,8 @@ inline void fw_take_half(float (&x)[4]) {
   for (int r = 0; r < 4; ++r) memory[byte / 4 + r] = emulator::accumulators<float>(a)[r];
 #define FW_FROM(byte, a, b, c, d) \
   for (int r = 0; r < 4; ++r) emulator::accumulators<float>(a)[r] = memory[byte / 4 + r];
+#define FW_PLUS(byte, a, b, c, d) \
+  for (int r = 0; r < 4; ++r) emulator::accumulators<float>(a)[r] += memory[byte / 4 + r];
 #define FW_TO_HALF(byte, a, b) fw_take_half<a>(*reinterpret_cast<float(*)[4]>(memory + byte / 4));
 #define FW_FROM_HALF(byte, a, b)                                                                        \
   for (int r = 0; r < 2; ++r) {                                                                        \

@@ -51,6 +51,14 @@ __device__ __forceinline__ void fw_store_to_block(float* own, unsigned rank, flo
   asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
 }
 
+//@ primitive fw_of_block
+// Where the block of this rank has the `bytes` bytes that lie at `own` in the block's own shared memory.
+__device__ __forceinline__ float* fw_of_block(float* own, unsigned rank, unsigned bytes) {
+  unsigned long long of_block;
+  asm volatile("mapa.u64 %0, %1, %2;" : "=l"(of_block) : "l"(own), "r"(rank));
+  return reinterpret_cast<float*>(of_block);
+}
+
 //@ primitive fw_coordinate
 // An index of any type as a coordinate of a box, which is a signed number of 32 bits: engines take no graph with larger ones.
 template <typename Index>
@@ -276,6 +284,11 @@ __device__ __forceinline__ void fw_take_half(float (&x)[4]) {
 #define FW_KEEP(at, fragments) asm volatile(fragments ::"l"(at) : "memory")
 #define FW_TO(byte, a, b, c, d) "st.v4.f32 [%0+" #byte "], {acc" #a ", acc" #b ", acc" #c ", acc" #d "};"
 #define FW_FROM(byte, a, b, c, d) "ld.v4.f32 {acc" #a ", acc" #b ", acc" #c ", acc" #d "}, [%0+" #byte "];"
+
+// The same, added to the accumulators.
+#define FW_PLUS(byte, a, b, c, d)                                                                                      \
+  "{.reg .f32 x<4>;ld.v4.f32 {x0, x1, x2, x3}, [%0+" #byte "];add.f32 acc" #a ", acc" #a ", x0;add.f32 acc" #b         \
+  ", acc" #b ", x1;add.f32 acc" #c ", acc" #c ", x2;add.f32 acc" #d ", acc" #d ", x3;}"
 
 //@ primitive fw_keep_half: fw_half_accumulators fw_keep
 // The same of accumulators in FP16, which memory holds as FP32.

@@ -70,6 +70,9 @@ stage %= ${ stages }$;
 <%- if inside %>
 ${ inside }$
 <%- endif %>
+<%- if meeting %>
+${ meeting }$
+<%- endif %>
 
 ${ epilogue }$
 }

@@ -18,8 +18,8 @@ use crate::modes::{self, ModeCase};
 use crate::pipeline;
 use crate::tap_rows::{self, Configs};
 use crate::{
-    attention_parts, cases, data, device_chains, device_executions, device_huge, device_peers, dynamic, evaluated,
-    infinities, rings, shape_sweep, stationary, stored_gradients, tier, walks,
+    attention_parts, cases, clusters, data, device_chains, device_executions, device_huge, device_peers, dynamic,
+    evaluated, infinities, rings, shape_sweep, stationary, stored_gradients, tier, walks,
 };
 
 /// Verdict graphs run in this tier, unless `FUSEWRIGHT_VERDICT_GRAPHS` asks for another number.
@@ -170,6 +170,7 @@ fn hopper_trials() -> Vec<Trial> {
     let walks = walks::trials("device", &TILES, device, run_lowered);
     let tap_rows = tap_rows::trials("device", Configs::OneOfEach, device, run_lowered);
     let stationary = stationary::trials("device", usize::MAX, device, run_lowered);
+    let clusters = clusters::trials("device", usize::MAX, device, run_lowered);
     let rings = rings::trials("device", device, run_lowered);
     let evaluated = evaluated::trials("device", device, run_lowered);
     let infinities = tap_rows::infinities("device", Configs::OneOfEach, device, run_inputs);
@@ -179,6 +180,7 @@ fn hopper_trials() -> Vec<Trial> {
         .chain(rings)
         .chain(tap_rows)
         .chain(stationary)
+        .chain(clusters)
         .chain(evaluated)
         .chain(infinities)
         .collect()

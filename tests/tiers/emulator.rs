@@ -18,8 +18,8 @@ use crate::modes::{self, ModeCase};
 use crate::pipeline;
 use crate::tap_rows::{self, Configs};
 use crate::{
-    attention_parts, cases, data, dynamic, evaluated, infinities, rings, shape_sweep, stationary, stored_gradients,
-    tier, walks, warp_attention,
+    attention_parts, cases, clusters, data, dynamic, evaluated, infinities, rings, shape_sweep, stationary,
+    stored_gradients, tier, walks, warp_attention,
 };
 
 /// Verdict graphs run in this tier: small ones, so that each takes well under a second.
@@ -133,6 +133,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         let typical = || Ok(pipeline::typical_device());
         let graphs = graphs.chain(tap_rows::trials("emulator", Configs::AtMost(2), typical, run_lowered));
         let graphs = graphs.chain(tap_rows::infinities("emulator", Configs::AtMost(1), typical, run_inputs));
+        let graphs = graphs.chain(clusters::trials("emulator", 4, typical, run_lowered));
         let graphs = graphs.chain(stationary::trials("emulator", 2, typical, run_lowered));
         let graphs = graphs.chain(rings::trials("emulator", typical, run_lowered));
         let graphs = graphs.chain(evaluated::trials("emulator", typical, run_lowered));

@@ -17,6 +17,7 @@ mod attention_backward_cases;
 mod attention_cases;
 mod attention_parts;
 mod cases;
+mod clusters;
 #[path = "../common/mod.rs"]
 mod common;
 mod convolution_cases;

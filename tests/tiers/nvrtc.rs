@@ -11,7 +11,7 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::tap_rows::{self, Configs};
 use crate::{
-    attention_parts, cases, data, evaluated, hopper, machine_code, modes, pipeline, sample, stationary,
+    attention_parts, cases, clusters, data, evaluated, hopper, machine_code, modes, pipeline, sample, stationary,
     stored_gradients, tier, warp_attention,
 };
 
@@ -134,6 +134,12 @@ pub(crate) fn trials() -> Vec<Trial> {
         trials.extend(tap_rows::trials(
             "nvrtc",
             Configs::AtMost(1),
+            || Ok(pipeline::typical_device()),
+            |build| compile(&build.request(), &build.source),
+        ));
+        trials.extend(clusters::trials(
+            "nvrtc",
+            2,
             || Ok(pipeline::typical_device()),
             |build| compile(&build.request(), &build.source),
         ));

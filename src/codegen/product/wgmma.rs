@@ -41,8 +41,23 @@ pub(super) struct WgmmaText {
     producer_registers: u32,
     consumer_registers: u32,
     blocks: u32,
+    /// Blocks of a cluster that share k, where several do.
+    cluster: Option<u32>,
     producer: String,
     consumer: String,
+}
+
+/// What `pipeline/meeting.cuh` reads.
+#[derive(Serialize)]
+struct MeetingText {
+    /// Blocks that send their sums.
+    others: u32,
+    /// Sums of a block, and bytes from a thread's first one of the first of these to its last of the last.
+    part: u32,
+    reach: u32,
+    /// A thread's fragments to memory, and added from there.
+    sent: String,
+    added: String,
 }
 
 /// What `pipeline/ring.cuh` reads.
@@ -190,6 +205,8 @@ struct ConsumerText {
     waits: bool,
     /// What is done about sums that are NaN, where zeros lie outside operands.
     inside: Option<String>,
+    /// How the parts of k of a cluster meet.
+    meeting: Option<String>,
     epilogue: String,
     finish: Option<String>,
 }
@@ -272,6 +289,7 @@ pub(super) fn text(
         producer_registers,
         consumer_registers: wgmma.consumer_registers(producer_registers),
         blocks: kernel.blocks,
+        cluster: skeleton.cluster(),
         producer: if wgmma.fills { skeleton.filling_producer(used)? } else { skeleton.producer(used)? },
         consumer: skeleton.consumer(used)?,
     })
@@ -461,6 +479,9 @@ impl<'a> Skeleton<'a> {
             return place(self.kernel, "unit");
         };
         let split = match tiles == Number::ONE {
+            _ if self.cluster().is_some() => {
+                format!("const unsigned split = rank, number = unit / {};", self.kernel.cluster)
+            }
             true => "const unsigned split = unit, number = 0;".to_owned(),
             false => {
                 format!("const unsigned split = {}, number = {};", quotient("unit", tiles), remainder("unit", tiles))
@@ -639,6 +660,7 @@ impl<'a> Skeleton<'a> {
             additions: promotes.then(|| (0..self.of_rows()).map(|number| addition(first + number, number)).collect()),
             waits: fragments.is_none(),
             inside: self.inside(used)?,
+            meeting: self.meeting(used)?,
             epilogue: epilogue.body,
             finish: epilogue.finish,
         };
@@ -694,6 +716,29 @@ impl<'a> Skeleton<'a> {
         let first_row = format!("{} + lane / 4", self.warp_row(false));
         let mending = Mending::of(self.graph, self.kernel);
         mending.map(|mending| mending.fragments(used, self.first_sum(), &first_row)).transpose()
+    }
+
+    /// Blocks of a cluster that share k, where several do.
+    fn cluster(&self) -> Option<u32> {
+        Some(self.kernel.cluster).filter(|&blocks| blocks > 1)
+    }
+
+    /// How the sums of a cluster's blocks become those of the first.
+    fn meeting(&self, used: &mut Used) -> Result<Option<String>, Error> {
+        let Some(cluster) = self.cluster() else { return Ok(None) };
+        ["fw_cluster", "fw_of_block", "fw_keep"].into_iter().for_each(|section| used.add(section));
+        let (threads, first) = (WARPGROUP * CONSUMERS, self.first_sum());
+        let fragments = |name: &str| -> String {
+            let one = |number: u32| {
+                let at = first + 4 * number;
+                format!("\n{name}({}, {at}, {}, {}, {})", number * threads * 16, at + 1, at + 2, at + 3)
+            };
+            (0..self.of_rows() / 4).map(one).collect()
+        };
+        let (part, others) = (self.of_rows() * threads, cluster - 1);
+        let reach = 4 * part * others - 16 * (threads - 1);
+        let record = MeetingText { others, part, reach, sent: fragments("FW_TO"), added: fragments("FW_PLUS") };
+        template::render(template!("pipeline/meeting.cuh"), &record).map(Some)
     }
 
     /// First row of the warpgroup's part of a tile, where two share it.

@@ -56,12 +56,32 @@ pub(in crate::engine) struct GemmChoice {
     pub(in crate::engine) multiply: Multiply,
     /// Parts into which k is cut.
     pub(in crate::engine) splits: u32,
+    /// Where their sums meet.
+    pub(in crate::engine) meeting: Meeting,
     /// Bytes of a warp's boxes, where the epilogue's tensors come and leave by TMA; `None` where accumulators go through shared
     /// memory.
     pub(in crate::engine) boxes: Option<u32>,
 }
 
+/// Where the sums of several parts of k meet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::engine) enum Meeting {
+    /// In the workspace, to be added up by launches of their own.
+    #[default]
+    Workspace,
+    /// In the shared memory of the first block of a cluster, whose blocks multiply a part each. `wgmma` in cooperative tiles only.
+    Cluster,
+}
+
 impl GemmChoice {
+    /// Blocks of a cluster that share k.
+    fn cluster(&self) -> u32 {
+        match self.meeting {
+            Meeting::Workspace => 1,
+            Meeting::Cluster => self.splits,
+        }
+    }
+
     /// As many splits as get steps of the mainloop: each but the last does the same number.
     fn without_empty_splits(&self, [.., k]: [i64; 4]) -> Self {
         let steps = (k + i64::from(self.tile.k) - 1) / i64::from(self.tile.k);
@@ -296,6 +316,11 @@ impl ProductPlan {
         self.epilogue().boxes(tile)
     }
 
+    /// Whether it is a matmul.
+    pub(in crate::engine) fn is_matmul(&self) -> bool {
+        matches!(self.fusion.pattern(), Pattern::Matmul)
+    }
+
     /// Whether the epilogue has no reductions.
     pub(in crate::engine) fn reduces_nothing(&self) -> bool {
         self.epilogue().reduced_values() == 0
@@ -361,7 +386,7 @@ impl ProductPlan {
 
     /// Why an epilogue is not evaluated where the tiles are, of a choice without empty splits; `None` where it is. Every config of a ranking is asked.
     fn why_not_in_tiles(&self, choice: &GemmChoice, device: &Device) -> Option<String> {
-        if choice.splits > 1 {
+        if choice.splits > choice.cluster() {
             return Some(format!("k is cut into {} parts", choice.splits));
         }
         let plan = self.epilogue();
@@ -497,6 +522,7 @@ impl Lowering<'_> {
             along_n,
             raster: self.raster(),
             splits,
+            cluster: self.choice.cluster(),
             shared,
             wide_index,
             tail: match multiply {
@@ -669,6 +695,8 @@ impl Lowering<'_> {
 
     fn grid(&self, gemm: &GemmKernel) -> [u32; 2] {
         match self.choice.multiply {
+            // a cluster for each tile
+            Multiply::Wgmma(_) if gemm.cluster > 1 => [to_u32(gemm.units().value()), 1],
             Multiply::Wgmma(wgmma) => {
                 let [batch, ..] = gemm.space.extents();
                 let parts = batch * i64::from(self.choice.splits);

@@ -95,8 +95,10 @@ pub struct GemmKernel {
     pub along_n: bool,
     /// Rows of tiles that blocks walk before they step to the next column: their operands stay in L2 together.
     pub raster: u32,
-    /// Number of parts into which k is cut; more than one go to the workspace.
+    /// Number of parts into which k is cut; more than one go to the workspace, or are those of a cluster.
     pub splits: u32,
+    /// Blocks of a cluster, each of which multiplies a part of k of one tile; 1 where blocks do not share their memory.
+    pub cluster: u32,
     /// Blocks that share a multiprocessor: the compiler's bound on registers.
     pub blocks: u32,
     /// Shared memory of a block.

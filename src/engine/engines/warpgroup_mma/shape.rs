@@ -3,7 +3,7 @@
 use super::{Arrangement, NAME, Tiles};
 use crate::device::Device;
 use crate::engine::config::{Field, ranked};
-use crate::engine::lowering::{BoxRows, GemmChoice, OperandPlan, ProductPlan, splits_that_fill};
+use crate::engine::lowering::{BoxRows, GemmChoice, Meeting, OperandPlan, ProductPlan, splits_that_fill};
 use crate::engine::{EngineConfig, Estimate, Knob, RankedConfig};
 use crate::kernel::{Boxes, GemmTile, Kernel, MmaType, Multiply, Number, Schedule, Sums, WGMMA_ROWS, Wgmma};
 
@@ -20,8 +20,9 @@ struct Config {
 /// How k, the epilogue and a multiprocessor are shared out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Way {
-    /// Parts of k.
+    /// Parts of k, and where their sums meet.
     pub(super) splits: u32,
+    pub(super) meeting: Meeting,
     pub(super) staging: Staging,
     /// Blocks that share a multiprocessor.
     pub(super) blocks: u32,
@@ -29,10 +30,29 @@ pub(super) struct Way {
     pub(super) stationary: bool,
 }
 
+impl Way {
+    /// A block on each multiprocessor, all of k.
+    fn of(staging: Staging) -> Self {
+        Self { splits: 1, meeting: Meeting::Workspace, staging, blocks: 1, stationary: false }
+    }
+
+    /// Parts of k whose sums meet there; 1 where they meet elsewhere.
+    fn parts_that_meet(&self, meeting: Meeting) -> u32 {
+        if self.meeting == meeting { self.splits } else { 1 }
+    }
+
+    /// Cuts k into parts whose sums meet there; a config that does not is left as it is.
+    fn cuts(&mut self, parts: u32, meeting: Meeting) {
+        if parts > 1 {
+            *self = Self { splits: parts, meeting, ..*self };
+        }
+    }
+}
+
 impl Default for Config {
     /// That of the smallest tile.
     fn default() -> Self {
-        let way = Way { splits: 1, staging: Staging::Accumulators, blocks: 1, stationary: false };
+        let way = Way::of(Staging::Accumulators);
         let arrangement = Arrangement::AsItStands;
         Self { shape: cooperative(128, 16), stages: 3, arrangement, way, evaluates_first: false }
     }
@@ -58,7 +78,16 @@ const FIELDS: &[Field<Config>] = &[
             config.shape.schedule = if value == 1 { Schedule::PingPong } else { Schedule::Cooperative };
         },
     },
-    Field { knob: Knob::SplitK, get: |config| config.way.splits, set: |config, value| config.way.splits = value },
+    Field {
+        knob: Knob::SplitK,
+        get: |config| config.way.parts_that_meet(Meeting::Workspace),
+        set: |config, value| config.way.cuts(value, Meeting::Workspace),
+    },
+    Field {
+        knob: Knob::ClusterK,
+        get: |config| config.way.parts_that_meet(Meeting::Cluster),
+        set: |config, value| config.way.cuts(value, Meeting::Cluster),
+    },
     Field {
         knob: Knob::SwapAb,
         get: |config| u32::from(config.arrangement == Arrangement::Transposed),
@@ -187,6 +216,17 @@ const FEW_ROWS: i64 = 64;
 /// Steps along k that a split does at least, and most splits. Not tuned.
 const STEPS_PER_SPLIT: i64 = 8;
 const MOST_SPLITS: i64 = 64;
+
+/// The same of the parts of k of a cluster, and bytes of a sum. With other tiles, neighbouring multiprocessors would read different steps of k of what they
+/// else read together, and L2 would answer each of them (H200: 1024×640×11008 of HALF in tiles of 128×80 by clusters of two 37 µs, by way of the
+/// workspace 32; 197×3584×4096 in tiles of 128×128 27 and 24; 197×640×13824 of FP8 in tiles of 128×32 by clusters of three 22, 15 in other tiles).
+const STEPS_PER_PART: i64 = 4;
+const MOST_PARTS_OF_A_CLUSTER: i64 = 4;
+
+/// Part of the multiprocessors that clusters of up to four blocks can have at once (an H200, 132: 30 clusters of four do, 32 do not).
+const IN_CLUSTERS: f64 = 0.91;
+const SUM_BYTES: u32 = 4;
+const MOST_COLUMNS_OF_A_CLUSTER: u32 = 32;
 
 /// How much of the time of the fastest config that computes operands on their way one that evaluates them first may take: first choices are 3 to
 /// 4 % slower than the best, and a workspace of an operand's size has its price (4096³ with a factor for each row of A of FP16 on an H200: 191
@@ -354,7 +394,13 @@ impl<'a> Candidate<'a> {
                 return None;
             }
         };
+        if !self.sums_fit(stages, way) {
+            return None;
+        }
         let through_workspace = self.plan.through_workspace(&self.choice(stages, way), device);
+        if way.meeting == Meeting::Cluster && through_workspace.is_some() {
+            return None;
+        }
         if way.staging == Staging::Boxes && through_workspace.is_some() {
             return None;
         }
@@ -395,21 +441,52 @@ impl<'a> Candidate<'a> {
         let mut ways = Vec::new();
         for splits in self.splits(device) {
             for &staging in self.stagings(splits) {
-                let way = Way { splits, staging, blocks: 1, stationary: false };
+                let way = Way { splits, ..Way::of(staging) };
                 ways.push(way);
                 if self.has_columns_for_blocks(splits, device) {
                     ways.extend(self.blocks().iter().map(|&blocks| Way { blocks, stationary: true, ..way }));
                 }
             }
         }
+        for splits in self.clusters(device) {
+            let meeting = Meeting::Cluster;
+            ways.extend(self.stagings(1).iter().map(|&staging| Way { splits, meeting, ..Way::of(staging) }));
+        }
         ways
     }
 
+    /// Numbers of blocks of a cluster that share k that are tried: of narrow tiles of few rows or columns, whose blocks read nothing that others do but
+    /// these; where both warpgroups have a tile at once, whose sums are FP32, and all clusters run at once.
+    fn clusters(&self, device: &Device) -> Vec<u32> {
+        let [_, m, n, _] = self.extents;
+        let is_narrow = self.shape.n <= MOST_COLUMNS_OF_A_CLUSTER && m.min(n) <= FEW_ROWS;
+        let is_shared = self.shape.schedule == Schedule::Cooperative && self.sums != Sums::Half;
+        let is_plain = self.plan.reduces_nothing() && !self.plan.counts_steps() && !self.computes();
+        if !is_narrow || !is_shared || !is_plain || self.operand == MmaType::S8 {
+            return Vec::new();
+        }
+        let steps = self.steps() as i64;
+        // no part is empty
+        let is_full =
+            |&parts: &i64| steps >= STEPS_PER_PART * parts && (parts - 1) * (steps + parts - 1) / parts < steps;
+        let runs = |&parts: &i64| (self.tiles() * parts) as f64 <= f64::from(device.sm_count) * IN_CLUSTERS;
+        (2..=MOST_PARTS_OF_A_CLUSTER).filter(is_full).filter(runs).map(|parts| parts as u32).collect()
+    }
+
+    /// Whether the sums of all blocks of a cluster but the first fit where its stages were.
+    fn sums_fit(&self, stages: u32, way: Way) -> bool {
+        let Shape { m, n, .. } = self.shape;
+        let stage = (m + n) * self.step_k * self.operand.bytes();
+        way.meeting == Meeting::Workspace || (way.splits - 1) * m * n * SUM_BYTES <= stages * stage
+    }
+
     /// Whether blocks that keep to a column of tiles each, so that they multiply the same B, have several tiles there; both operands come in
-    /// boxes then.
+    /// boxes then. Rows of a matmul's A that straddle lines of L2 are not for several columns (8192×2304×640 of HALF with rows 1296 bytes apart on an H200: 65 µs with
+    /// B in 18 columns of 64×128 that stay, of which 36 were expected, 41 in tiles of 128×192).
     fn has_columns_for_blocks(&self, splits: u32, device: &Device) -> bool {
         let columns = self.columns();
-        let is_walked = columns == 1 || (self.plan.reduces_nothing() && columns * 2 <= i64::from(device.sm_count));
+        let in_columns = || self.plan.reduces_nothing() && !(self.plan.is_matmul() && self.l2_reads[0] > 1.0);
+        let is_walked = columns == 1 || (in_columns() && columns * 2 <= i64::from(device.sm_count));
         let is_one = splits == 1 && !self.computes() && !self.plan.counts_steps() && self.steps() <= STATIONARY_STEPS;
         is_walked && is_one && self.tiles() > TILES_OF_A_BLOCK * i64::from(device.sm_count)
     }
@@ -431,7 +508,7 @@ impl<'a> Candidate<'a> {
     /// Numbers of blocks of a multiprocessor that keep B: more than one where tiles are small and k is short, so that nothing else hides what
     /// blocks wait for, and registers suffice for what a thread has.
     fn blocks(&self) -> &'static [u32] {
-        let choice = self.choice(1, Way { splits: 1, staging: Staging::Accumulators, blocks: 1, stationary: false });
+        let choice = self.choice(1, Way::of(Staging::Accumulators));
         let is_short = self.steps() <= STEPS_OF_SEVERAL_BLOCKS && self.totals == 0;
         match choice.multiply.sum_registers(choice.tile) * self.sums.sets() {
             ..=ACCUMULATORS_OF_THREE_BLOCKS if is_short => &[1, 2, 3],
@@ -440,14 +517,14 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    fn choice(&self, stages: u32, Way { splits, staging, blocks, stationary }: Way) -> GemmChoice {
+    fn choice(&self, stages: u32, Way { splits, meeting, staging, blocks, stationary }: Way) -> GemmChoice {
         let Self { shape, operand, sums, .. } = *self;
         let (schedule, fills) = (shape.schedule, self.fills());
         let steps = (self.extents[3] + i64::from(self.step_k) - 1) / i64::from(self.step_k);
         let stationary_steps = if stationary { u32::try_from(steps).unwrap_or(u32::MAX) } else { 0 };
         let multiply = Multiply::Wgmma(Wgmma { operand, fills, schedule, stages, sums, blocks, stationary_steps });
         let boxes = self.boxed_bytes.filter(|_| staging == Staging::Boxes);
-        GemmChoice { tile: shape.tile(self.step_k), multiply, splits, boxes }
+        GemmChoice { tile: shape.tile(self.step_k), multiply, splits, meeting, boxes }
     }
 
     /// Registers of a thread for accumulators at most.

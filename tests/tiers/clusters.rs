@@ -1,0 +1,94 @@
+//! Products whose blocks share the steps along k of a tile in clusters: these configs are asked for, whatever the model would choose.
+
+use std::collections::BTreeSet;
+
+use fusewright::build::Build;
+use fusewright::device::Device;
+use fusewright::engine::{EngineConfig, Knob};
+use fusewright::graph::{ConvolutionDirection as Direction, DataType, Graph, PointwiseMode, Tensor};
+use libtest_mimic::{Failed, Trial};
+
+use crate::convolution_cases::Layer;
+use crate::pipeline;
+
+/// What two configs of a graph differ in, for both to run.
+const KNOBS: [Knob; 5] = [Knob::ClusterK, Knob::TileM, Knob::SwapAb, Knob::TmaEpilogue, Knob::TapRows];
+
+/// A trial for each graph: `most` configs, other ones of each graph.
+pub(crate) fn trials(
+    tier: &str,
+    most: usize,
+    device: fn() -> Result<Device, Failed>,
+    run: fn(&Build) -> Result<(), Failed>,
+) -> Vec<Trial> {
+    let trial = |(number, (name, graph)): (usize, (&str, Graph))| {
+        Trial::test(format!("{tier}::clusters::{name}"), move || {
+            let device = device()?;
+            let mut configs = chosen(&graph, &device)?;
+            let first = 5 * number % configs.len();
+            configs.rotate_left(first);
+            let chosen = configs.into_iter().take(most);
+            chosen.map(|config| pipeline::lower_config(&graph, config, &device)).try_for_each(|build| {
+                let build = build?;
+                let of_config = |failed: Failed| format!("{}: {}", build.config, failed.message().unwrap_or_default());
+                run(&build).map_err(|failed| of_config(failed).into())
+            })
+        })
+    };
+    graphs().into_iter().enumerate().map(trial).collect()
+}
+
+/// A config for each set of values of the knobs, of those whose blocks share k in clusters.
+fn chosen(graph: &Graph, device: &Device) -> Result<Vec<EngineConfig>, Failed> {
+    let mut seen = BTreeSet::new();
+    let mut configs = pipeline::configs(graph, device)?;
+    configs.retain(|config| config.knob(Knob::ClusterK, 1) > 1 && seen.insert(KNOBS.map(|knob| config.knob(knob, 0))));
+    if configs.is_empty() { Err("no config has clusters".into()) } else { Ok(configs) }
+}
+
+/// `A · B` with what follows, of extents, types of the operands and of the result.
+fn matmul(
+    [batch, m, n, k]: [i64; 4],
+    [operand, result]: [DataType; 2],
+    b_along_k: bool,
+    after: impl Fn(&mut Graph, fusewright::graph::TensorHandle) -> fusewright::graph::TensorHandle,
+) -> Graph {
+    let mut graph =
+        Graph::new().io_data_type(operand).intermediate_data_type(DataType::Float).compute_data_type(DataType::Float);
+    let a = graph.tensor(Tensor::new("A").row_major([batch, m, k]));
+    let stride = if b_along_k { [k * n, 1, k] } else { [k * n, n, 1] };
+    let b = graph.tensor(Tensor::new("B").dim([batch, k, n]).stride(stride));
+    let c = graph.matmul("mm", a, b);
+    let last = after(&mut graph, c);
+    crate::cases::output(&mut graph, last, result);
+    graph
+}
+
+fn graphs() -> Vec<(&'static str, Graph)> {
+    use DataType::{BFloat16, Float, Fp8E4M3, Half};
+    let bare = |_: &mut Graph, c| c;
+    let bias_and_residual = |graph: &mut Graph, c| {
+        let bias = graph.tensor(Tensor::new("bias").row_major([1, 1, 152]));
+        let residual = graph.tensor(Tensor::new("residual").row_major([1, 50, 152]));
+        let biased = graph.pointwise("biased", PointwiseMode::Add, &[c, bias]);
+        let added = graph.pointwise("added", PointwiseMode::Add, &[biased, residual]);
+        graph.pointwise("relu", PointwiseMode::ReluFwd, &[added])
+    };
+    let layer = Layer { images: 2, channels: [64, 40], input: vec![9, 7], ..Layer::small() };
+    let mut graphs = vec![
+        ("matmul", matmul([1, 50, 152, 1100], [BFloat16; 2], true, bare)),
+        ("matmul_bias_residual_relu", matmul([1, 50, 152, 1100], [Half; 2], true, bias_and_residual)),
+        ("matmul_in_rows", matmul([1, 264, 33, 832], [Half; 2], false, bare)),
+        ("matmuls", matmul([3, 40, 48, 576], [BFloat16; 2], false, bare)),
+        ("matmul_few_rows", matmul([1, 3, 200, 1536], [BFloat16; 2], true, bare)),
+        ("matmul_odd_columns", matmul([1, 33, 41, 800], [BFloat16; 2], true, bare)),
+        ("matmul_of_float", matmul([1, 130, 40, 600], [Float; 2], true, bare)),
+        ("matmul_of_fp8", matmul([1, 130, 48, 1568], [Fp8E4M3, BFloat16], true, bare)),
+        ("fprop_3x3", layer.plain(Direction::Forward)),
+        ("dgrad_3x3", layer.plain(Direction::BackwardData)),
+        ("wgrad_3x3", Layer { images: 9, ..layer.clone() }.plain(Direction::BackwardFilter)),
+    ];
+    let told = matmul([1, 50, 152, 1100], [BFloat16; 2], true, bare).with_dynamic_shapes();
+    graphs.push(("matmul_of_told_extents", told));
+    graphs
+}
