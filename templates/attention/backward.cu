@@ -22,7 +22,7 @@ fw_tma_prefetch(&map0);
 fw_tma_prefetch(&map1);
 fw_tma_prefetch(&map2);
 fw_tma_prefetch(&map3);
-#pragma unroll
+#pragma unroll 1
 for (unsigned stage = 0; stage < ${ stages }$; ++stage) {
 fw_mbarrier_init(full + 8 * stage, ${ arrivals }$);
 fw_mbarrier_init(empty + 8 * stage, ${ 4 * consumers }$);  // warps that multiply what is in it

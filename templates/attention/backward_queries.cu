@@ -14,7 +14,7 @@ const unsigned full = shared + ${ barriers }$, empty = full + ${ 8 * stages }$; 
 if (threadIdx.x == 0) {
 fw_tma_prefetch(&map0);
 fw_tma_prefetch(&map1);
-#pragma unroll
+#pragma unroll 1
 for (unsigned stage = 0; stage < ${ stages }$; ++stage) {
 fw_mbarrier_init(full + 8 * stage, 1);
 fw_mbarrier_init(empty + 8 * stage, ${ 4 * consumers }$);  // warps that multiply what is in it

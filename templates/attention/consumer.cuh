@@ -25,9 +25,9 @@ float m[2], reference[2], sum[2];
 #pragma unroll
 for (int e = 0; e < 2; ++e) {
 const float sink = ${ sink }$;
-m[e] = sink / unit_of_scores, reference[e] = sink == negative ? 0.0f : fw_reference(m[e], c)<% if top %> ${ top }$<% endif %>;
+m[e] = sink / unit_of_scores, reference[e] = sink == negative ? 0.0f : <% if vast %>fw_reference(m[e], c)<% else %>m[e] * c<% endif %><% if top %> ${ top }$<% endif %>;
 // as the rows' exponentials are, which are of a rounded reference
-sum[e] = sink != sink ? sink : quad == 0 && sink != negative ? fw_fast_exp2(fmaf(fw_is_vast(m[e], c) ? 0.0f : m[e], c, -reference[e])) : 0.0f;
+sum[e] = sink != sink ? sink : quad == 0 && sink != negative ? fw_fast_exp2(fmaf(<% if vast %>fw_is_vast(m[e], c) ? 0.0f : <% endif %>m[e], c, -reference[e])) : 0.0f;
 }
 <%- else %>
 float m[2] = {negative, negative}, reference[2] = {0.0f, 0.0f}, sum[2] = {0.0f, 0.0f};
@@ -38,7 +38,7 @@ float largest[2] = {negative, negative};
 <%- if seen %>
 float seen[2] = {negative, negative};
 <%- endif %>
-float bound[2] = {fw_bound(m[0], c, room), fw_bound(m[1], c, room)}, factor[2] = {1.0f, 1.0f};
+float bound[2] = {<% if vast %>fw_bound(m[0], c, room), fw_bound(m[1], c, room)<% else %>m[0] + room, m[1] + room<% endif %>}, factor[2] = {1.0f, 1.0f};
 bool moves = false;
 <%- if fold %>
 // tensor cores keep 14 bits of a sum in FP8: every few steps theirs is added to one in shared memory, which has a factor since then

@@ -43,16 +43,31 @@ seen[0] = fmaxf(seen[0], top[0]), seen[1] = fmaxf(seen[1], top[1]);
 <%- endif %>
 <%- endif %>
 moves = __any_sync(0xffffffffu, top[0] > bound[0] || top[1] > bound[1]);
-if (moves) {
+<%- if vast %>
+if (moves) top[0] = fw_quad_largest(top[0]), top[1] = fw_quad_largest(top[1]);
+if (moves && (fw_is_vast(top[0], c) || fw_is_vast(top[1], c) || fw_is_vast(m[0], c) || fw_is_vast(m[1], c))) {
+// scores of which no exponential can be taken against a rounded reference
 #pragma unroll
 for (int e = 0; e < 2; ++e) {
-const float next = fw_quad_largest(top[e]), before = reference[e];
+const float next = top[e], before = reference[e];
 reference[e] = next == negative ? 0.0f : fw_reference(next, c)<% if top %> ${ top }$<% endif %>;
 factor[e] = fw_factor(m[e], next, c, before, reference[e]);
 m[e] = next, bound[e] = fw_bound(next, c, room);
 sum[e] *= factor[e];
 }
 fw_above_largest(x, m, c);
+} else if (moves) {
+<%- else %>
+if (moves) {
+<%- endif %>
+#pragma unroll
+for (int e = 0; e < 2; ++e) {
+const float next = <% if vast %>top[e]<% else %>fw_quad_largest(top[e])<% endif %>, before = reference[e];
+reference[e] = next == negative ? 0.0f : next * c<% if top %> ${ top }$<% endif %>;
+factor[e] = m[e] == negative ? 0.0f : fw_fast_exp2(before - reference[e]);
+m[e] = next, bound[e] = next + room;
+sum[e] *= factor[e];
+}
 }
 <%- if exponentials %>
 fw_exponentials(x, c, reference, sum);

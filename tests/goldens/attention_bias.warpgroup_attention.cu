@@ -239,16 +239,27 @@ fw_attention(const __grid_constant__ fw_tensor_map map0,
 #pragma unroll
         for (int e = 0; e < 2; ++e) largest[e] = fw_max_nan(largest[e], top[e]), top[e] = fmaxf(top[e], m[e]);
         moves = __any_sync(0xffffffffu, top[0] > bound[0] || top[1] > bound[1]);
-        if (moves) {
+        if (moves) top[0] = fw_quad_largest(top[0]), top[1] = fw_quad_largest(top[1]);
+        if (moves && (fw_is_vast(top[0], c) || fw_is_vast(top[1], c) || fw_is_vast(m[0], c) || fw_is_vast(m[1], c))) {
+          // scores of which no exponential can be taken against a rounded reference
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
-            const float next = fw_quad_largest(top[e]), before = reference[e];
+            const float next = top[e], before = reference[e];
             reference[e] = next == negative ? 0.0f : fw_reference(next, c);
             factor[e] = fw_factor(m[e], next, c, before, reference[e]);
             m[e] = next, bound[e] = fw_bound(next, c, room);
             sum[e] *= factor[e];
           }
           fw_above_largest(x, m, c);
+        } else if (moves) {
+#pragma unroll
+          for (int e = 0; e < 2; ++e) {
+            const float next = top[e], before = reference[e];
+            reference[e] = next == negative ? 0.0f : next * c;
+            factor[e] = m[e] == negative ? 0.0f : fw_fast_exp2(before - reference[e]);
+            m[e] = next, bound[e] = next + room;
+            sum[e] *= factor[e];
+          }
         }
         fw_exponentials(x, c, reference, sum);
       };

@@ -122,7 +122,7 @@ fw_attention_bias_1(const __grid_constant__ fw_tensor_map map0,
     fw_tma_prefetch(&map1);
     fw_tma_prefetch(&map2);
     fw_tma_prefetch(&map3);
-#pragma unroll
+#pragma unroll 1
     for (unsigned stage = 0; stage < 4; ++stage) {
       fw_mbarrier_init(full + 8 * stage, 1);
       fw_mbarrier_init(empty + 8 * stage, 4);  // warps that multiply what is in it
@@ -284,7 +284,7 @@ fw_attention_backward_keys_2(const __grid_constant__ fw_tensor_map map0,
     fw_tma_prefetch(&map1);
     fw_tma_prefetch(&map2);
     fw_tma_prefetch(&map3);
-#pragma unroll
+#pragma unroll 1
     for (unsigned stage = 0; stage < 4; ++stage) {
       fw_mbarrier_init(full + 8 * stage, 2);
       fw_mbarrier_init(empty + 8 * stage, 8);  // warps that multiply what is in it
@@ -809,7 +809,7 @@ fw_attention_queries_3(const __grid_constant__ fw_tensor_map map0,
   if (threadIdx.x == 0) {
     fw_tma_prefetch(&map0);
     fw_tma_prefetch(&map1);
-#pragma unroll
+#pragma unroll 1
     for (unsigned stage = 0; stage < 4; ++stage) {
       fw_mbarrier_init(full + 8 * stage, 1);
       fw_mbarrier_init(empty + 8 * stage, 4);  // warps that multiply what is in it

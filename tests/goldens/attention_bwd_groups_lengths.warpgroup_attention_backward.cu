@@ -119,7 +119,7 @@ fw_attention_backward_keys_1(const __grid_constant__ fw_tensor_map map0,
     fw_tma_prefetch(&map1);
     fw_tma_prefetch(&map2);
     fw_tma_prefetch(&map3);
-#pragma unroll
+#pragma unroll 1
     for (unsigned stage = 0; stage < 4; ++stage) {
       fw_mbarrier_init(full + 8 * stage, 2);
       fw_mbarrier_init(empty + 8 * stage, 4);  // warps that multiply what is in it
@@ -628,7 +628,7 @@ fw_attention_backward_queries_2(const __grid_constant__ fw_tensor_map map0,
     fw_tma_prefetch(&map1);
     fw_tma_prefetch(&map2);
     fw_tma_prefetch(&map3);
-#pragma unroll
+#pragma unroll 1
     for (unsigned stage = 0; stage < 4; ++stage) {
       fw_mbarrier_init(full + 8 * stage, 1);
       fw_mbarrier_init(empty + 8 * stage, 4);  // warps that multiply what is in it

@@ -68,18 +68,6 @@
 
 //@ fw_quad_largest_nan
 
-//@ fw_is_vast
-
-//@ fw_reference
-
-//@ fw_bound
-
-//@ fw_factor
-
-//@ fw_statistic
-
-//@ fw_above_largest
-
 //@ fw_exponentials
 
 //@ fw_quad_largest
@@ -211,7 +199,7 @@ fw_attention(const __grid_constant__ fw_tensor_map map0,
       const int plain_end = keys_of(first_row) / 96, plain_begin = (first_key(first_row + 63) + 95) / 96;
       float m[2] = {negative, negative}, reference[2] = {0.0f, 0.0f}, sum[2] = {0.0f, 0.0f};
       float largest[2] = {negative, negative};
-      float bound[2] = {fw_bound(m[0], c, room), fw_bound(m[1], c, room)}, factor[2] = {1.0f, 1.0f};
+      float bound[2] = {m[0] + room, m[1] + room}, factor[2] = {1.0f, 1.0f};
       bool moves = false;
       // scores of a step become probabilities; `factor` is that of what was added up before, where it `moves`
       const auto softmax = [&](float (&x)[48], int block) {
@@ -241,12 +229,11 @@ fw_attention(const __grid_constant__ fw_tensor_map map0,
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
             const float next = fw_quad_largest(top[e]), before = reference[e];
-            reference[e] = next == negative ? 0.0f : fw_reference(next, c);
-            factor[e] = fw_factor(m[e], next, c, before, reference[e]);
-            m[e] = next, bound[e] = fw_bound(next, c, room);
+            reference[e] = next == negative ? 0.0f : next * c;
+            factor[e] = m[e] == negative ? 0.0f : fw_fast_exp2(before - reference[e]);
+            m[e] = next, bound[e] = next + room;
             sum[e] *= factor[e];
           }
-          fw_above_largest(x, m, c);
         }
         fw_exponentials(x, c, reference, sum);
         const unsigned drop_queries[2] = {unsigned(row), unsigned(row + 8)};
@@ -341,9 +328,9 @@ fw_attention(const __grid_constant__ fw_tensor_map map0,
         scaled[e] *= drop_scale;
         const float greatest = fw_quad_largest_nan(largest[e]);
         if (quad == 0 && row + 8 * e < 70) {
-          p_t6_softmax[b * 140ull + h * 70ull + (row + 8 * e) * 1ull] = total == 0.0f ? negative : fw_statistic(m[e], c, reference[e], log2f(total), 0.6931472f);
+          p_t6_softmax[b * 140ull + h * 70ull + (row + 8 * e) * 1ull] = total == 0.0f ? negative : (reference[e] + log2f(total)) * 0.6931472f;
           p_t7_softmax[b * 140ull + h * 70ull + (row + 8 * e) * 1ull] = greatest * unit_of_scores;
-          p_t8_softmax[b * 140ull + h * 70ull + (row + 8 * e) * 1ull] = total == 0.0f ? 0.0f : total * exp2f(fmaf(fw_is_vast(m[e], c) ? 0.0f : -greatest, c, reference[e]));
+          p_t8_softmax[b * 140ull + h * 70ull + (row + 8 * e) * 1ull] = total == 0.0f ? 0.0f : total * exp2f(fmaf(-greatest, c, reference[e]));
         }
       }
       fw_wgmma_wait<0>();

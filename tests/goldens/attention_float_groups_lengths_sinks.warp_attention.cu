@@ -54,18 +54,6 @@
 
 //@ fw_quad_largest_nan
 
-//@ fw_is_vast
-
-//@ fw_reference
-
-//@ fw_bound
-
-//@ fw_factor
-
-//@ fw_statistic
-
-//@ fw_above_largest
-
 //@ fw_exponentials
 
 //@ fw_quad_largest
@@ -147,12 +135,12 @@ fw_attention(const float* __restrict__ p_t0,
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
       const float sink = row + 8 * e < rows ? fw_value(p_t8[(h) * 1ull]) : negative;
-      m[e] = sink / unit_of_scores, reference[e] = sink == negative ? 0.0f : fw_reference(m[e], c);
+      m[e] = sink / unit_of_scores, reference[e] = sink == negative ? 0.0f : m[e] * c;
       // as the rows' exponentials are, which are of a rounded reference
-      sum[e] = sink != sink ? sink : quad == 0 && sink != negative ? fw_fast_exp2(fmaf(fw_is_vast(m[e], c) ? 0.0f : m[e], c, -reference[e])) : 0.0f;
+      sum[e] = sink != sink ? sink : quad == 0 && sink != negative ? fw_fast_exp2(fmaf(m[e], c, -reference[e])) : 0.0f;
     }
     float largest[2] = {negative, negative};
-    float bound[2] = {fw_bound(m[0], c, room), fw_bound(m[1], c, room)}, factor[2] = {1.0f, 1.0f};
+    float bound[2] = {m[0] + room, m[1] + room}, factor[2] = {1.0f, 1.0f};
     bool moves = false;
     // scores of a step become probabilities; `factor` is that of what was added up before, where it `moves`
     const auto softmax = [&](float (&x)[24], int block) {
@@ -183,12 +171,11 @@ fw_attention(const float* __restrict__ p_t0,
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
           const float next = fw_quad_largest(top[e]), before = reference[e];
-          reference[e] = next == negative ? 0.0f : fw_reference(next, c);
-          factor[e] = fw_factor(m[e], next, c, before, reference[e]);
-          m[e] = next, bound[e] = fw_bound(next, c, room);
+          reference[e] = next == negative ? 0.0f : next * c;
+          factor[e] = m[e] == negative ? 0.0f : fw_fast_exp2(before - reference[e]);
+          m[e] = next, bound[e] = next + room;
           sum[e] *= factor[e];
         }
-        fw_above_largest(x, m, c);
       }
       fw_exponentials(x, c, reference, sum);
     };
@@ -230,9 +217,9 @@ fw_attention(const float* __restrict__ p_t0,
       const float sink = row + 8 * e < rows ? fw_value(p_t8[(h) * 1ull]) : negative;
       const float greatest_of_all = fw_max_nan(greatest, sink / unit_of_scores);
       if (quad == 0 && row + 8 * e < 40) {
-        p_t10_softmax[b * 320ull + h * 40ull + (row + 8 * e) * 1ull] = total == 0.0f ? negative : fw_statistic(m[e], c, reference[e], log2f(total), 0.6931472f);
+        p_t10_softmax[b * 320ull + h * 40ull + (row + 8 * e) * 1ull] = total == 0.0f ? negative : (reference[e] + log2f(total)) * 0.6931472f;
         p_t11_softmax[b * 320ull + h * 40ull + (row + 8 * e) * 1ull] = fw_max_nan(greatest * unit_of_scores, sink);
-        p_t12_softmax[b * 320ull + h * 40ull + (row + 8 * e) * 1ull] = total == 0.0f ? 0.0f : total * exp2f(fmaf(fw_is_vast(m[e], c) ? 0.0f : -greatest_of_all, c, reference[e]));
+        p_t12_softmax[b * 320ull + h * 40ull + (row + 8 * e) * 1ull] = total == 0.0f ? 0.0f : total * exp2f(fmaf(-greatest_of_all, c, reference[e]));
       }
     }
     {

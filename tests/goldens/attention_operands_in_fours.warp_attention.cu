@@ -48,18 +48,6 @@
 
 //@ fw_row_maxima
 
-//@ fw_is_vast
-
-//@ fw_reference
-
-//@ fw_bound
-
-//@ fw_factor
-
-//@ fw_statistic
-
-//@ fw_above_largest
-
 //@ fw_exponentials
 
 //@ fw_quad_largest
@@ -135,7 +123,7 @@ fw_attention(const fw_f16* __restrict__ p_t0,
     // steps of which all rows keep all keys
     const int plain_end = keys_of(first_row) / 48, plain_begin = (first_key(first_row + 15) + 47) / 48;
     float m[2] = {negative, negative}, reference[2] = {0.0f, 0.0f}, sum[2] = {0.0f, 0.0f};
-    float bound[2] = {fw_bound(m[0], c, room), fw_bound(m[1], c, room)}, factor[2] = {1.0f, 1.0f};
+    float bound[2] = {m[0] + room, m[1] + room}, factor[2] = {1.0f, 1.0f};
     bool moves = false;
     // scores of a step become probabilities; `factor` is that of what was added up before, where it `moves`
     const auto softmax = [&](float (&x)[24], int block) {
@@ -163,12 +151,11 @@ fw_attention(const fw_f16* __restrict__ p_t0,
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
           const float next = fw_quad_largest(top[e]), before = reference[e];
-          reference[e] = next == negative ? 0.0f : fw_reference(next, c);
-          factor[e] = fw_factor(m[e], next, c, before, reference[e]);
-          m[e] = next, bound[e] = fw_bound(next, c, room);
+          reference[e] = next == negative ? 0.0f : next * c;
+          factor[e] = m[e] == negative ? 0.0f : fw_fast_exp2(before - reference[e]);
+          m[e] = next, bound[e] = next + room;
           sum[e] *= factor[e];
         }
-        fw_above_largest(x, m, c);
       }
       fw_exponentials(x, c, reference, sum);
     };
@@ -207,7 +194,7 @@ fw_attention(const fw_f16* __restrict__ p_t0,
       const float total = fw_quad_total(sum[e]);
       scaled[e] = total == 0.0f ? 0.0f : 1.0f / total;
       if (quad == 0 && row + 8 * e < 70) {
-        p_t6_softmax[b * 140ull + h * 70ull + (row + 8 * e) * 1ull] = total == 0.0f ? negative : fw_statistic(m[e], c, reference[e], log2f(total), 0.6931472f);
+        p_t6_softmax[b * 140ull + h * 70ull + (row + 8 * e) * 1ull] = total == 0.0f ? negative : (reference[e] + log2f(total)) * 0.6931472f;
       }
     }
     {

@@ -5,14 +5,13 @@ use std::collections::BTreeSet;
 use fusewright::build::Build;
 use fusewright::device::Device;
 use fusewright::engine::{EngineConfig, Knob};
-use fusewright::graph::{ConvolutionDirection as Direction, DataType, Graph, PointwiseMode, Tensor};
+use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
 use libtest_mimic::{Failed, Trial};
 
-use crate::convolution_cases::Layer;
 use crate::pipeline;
 
 /// What two configs of a graph differ in, for both to run.
-const KNOBS: [Knob; 5] = [Knob::ClusterK, Knob::TileM, Knob::SwapAb, Knob::TmaEpilogue, Knob::TapRows];
+const KNOBS: [Knob; 4] = [Knob::ClusterK, Knob::TileM, Knob::SwapAb, Knob::TmaEpilogue];
 
 /// A trial for each graph: `most` configs, other ones of each graph.
 pub(crate) fn trials(
@@ -74,7 +73,6 @@ fn graphs() -> Vec<(&'static str, Graph)> {
         let added = graph.pointwise("added", PointwiseMode::Add, &[biased, residual]);
         graph.pointwise("relu", PointwiseMode::ReluFwd, &[added])
     };
-    let layer = Layer { images: 2, channels: [64, 40], input: vec![9, 7], ..Layer::small() };
     let mut graphs = vec![
         ("matmul", matmul([1, 50, 152, 1100], [BFloat16; 2], true, bare)),
         ("matmul_bias_residual_relu", matmul([1, 50, 152, 1100], [Half; 2], true, bias_and_residual)),
@@ -84,9 +82,6 @@ fn graphs() -> Vec<(&'static str, Graph)> {
         ("matmul_odd_columns", matmul([1, 33, 41, 800], [BFloat16; 2], true, bare)),
         ("matmul_of_float", matmul([1, 130, 40, 600], [Float; 2], true, bare)),
         ("matmul_of_fp8", matmul([1, 130, 48, 1568], [Fp8E4M3, BFloat16], true, bare)),
-        ("fprop_3x3", layer.plain(Direction::Forward)),
-        ("dgrad_3x3", layer.plain(Direction::BackwardData)),
-        ("wgrad_3x3", Layer { images: 9, ..layer.clone() }.plain(Direction::BackwardFilter)),
     ];
     let told = matmul([1, 50, 152, 1100], [BFloat16; 2], true, bare).with_dynamic_shapes();
     graphs.push(("matmul_of_told_extents", told));

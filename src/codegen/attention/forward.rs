@@ -130,6 +130,8 @@ struct ConsumerText {
     kept: Vec<String>,
     /// What makes a reference of a row's largest score, where its weight is not 1.
     top: Option<String>,
+    /// Whether scores may be so large that a rounded reference says nothing of them.
+    vast: bool,
     /// Lines that say what is the same for all scores of a tile.
     of_tile: Vec<String>,
     softmax: String,
@@ -347,6 +349,7 @@ impl Forward<'_, '_> {
             factors,
             kept,
             top,
+            vast: problem.scores.may_be_vast(),
             of_tile,
             softmax,
             pairs,

@@ -133,8 +133,8 @@ pub(super) fn keep_lines(graph: &FinalizedGraph, used: &mut Used, scaling: &Valu
 pub(super) fn largest_lines(problem: &AttentionProblem, is_known: bool) -> Option<String> {
     problem.scaling.largest[0]?;
     let top = if is_known { "greatest" } else { "fw_quad_largest(seen[e])" };
-    let value =
-        "total == 0.0f ? 0.0f : fw_fast_exp2(fmaf(fw_is_vast(m[e], c) ? 0.0f : highest, c, -reference[e])) / total";
+    let above = if problem.scores.may_be_vast() { "fw_is_vast(m[e], c) ? 0.0f : " } else { "" };
+    let value = format!("total == 0.0f ? 0.0f : fw_fast_exp2(fmaf({above}highest, c, -reference[e])) / total");
     Some(
         [
             format!("const float highest = {top}, probability = {value};"),

@@ -45,6 +45,8 @@ struct SoftmaxText {
     top: Option<String>,
     /// Whether the largest score is kept beside the reference, which may be below it, for the largest probability alone.
     seen: bool,
+    /// Whether scores may be so large that a rounded reference says nothing of them.
+    vast: bool,
     /// Whether exponentials are computed here; in FP8 they are beside what becomes of them.
     exponentials: bool,
 }
@@ -330,9 +332,11 @@ impl ScoreRows<'_, '_> {
         if !self.is_fp8() {
             self.used.add("fw_exponentials");
         }
-        ["fw_reference", "fw_bound", "fw_factor", "fw_above_largest"]
-            .into_iter()
-            .for_each(|section| self.used.add(section));
+        if self.problem.scores.may_be_vast() {
+            ["fw_reference", "fw_bound", "fw_factor", "fw_above_largest"]
+                .into_iter()
+                .for_each(|section| self.used.add(section));
+        }
         let program = self.program();
         let record = SoftmaxText {
             scores: self.scores(),
@@ -347,6 +351,7 @@ impl ScoreRows<'_, '_> {
             dropout: problem.dropout.map(|dropout| self.dropped(dropout)),
             top: self.top(),
             seen: self.sees_largest(),
+            vast: self.problem.scores.may_be_vast(),
             exponentials: !self.is_fp8(),
         };
         Ok((program.of_tile, template::render(template!("attention/softmax.cuh"), &record)?))
@@ -407,7 +412,7 @@ impl ScoreRows<'_, '_> {
             return self.weights_of_part();
         }
         let statistics = self.problem.statistics;
-        if statistics.stats.is_some() {
+        if statistics.stats.is_some() && self.problem.scores.may_be_vast() {
             self.used.add("fw_statistic");
         }
         let ln2 = names::float_literal(LN2);
@@ -417,16 +422,17 @@ impl ScoreRows<'_, '_> {
             Some(_) => ["greatest_of_all", "fw_max_nan(greatest * unit_of_scores, sink)"],
             None => ["greatest", "greatest * unit_of_scores"],
         };
-        let sum_exp = format!(
-            "total == 0.0f ? 0.0f : total * exp2f(fmaf(fw_is_vast(m[e], c) ? 0.0f : -{greatest}, c, reference[e]))"
-        );
+        let [largest, log] = match self.problem.scores.may_be_vast() {
+            true => [
+                format!("fw_is_vast(m[e], c) ? 0.0f : -{greatest}"),
+                format!("fw_statistic(m[e], c, reference[e], log2f(total), {ln2})"),
+            ],
+            false => [format!("-{greatest}"), format!("(reference[e] + log2f(total)) * {ln2}")],
+        };
         let values = [
-            (
-                statistics.stats,
-                format!("total == 0.0f ? negative : fw_statistic(m[e], c, reference[e], log2f(total), {ln2})"),
-            ),
+            (statistics.stats, format!("total == 0.0f ? negative : {log}")),
             (statistics.max, max.to_owned()),
-            (statistics.sum_exp, sum_exp),
+            (statistics.sum_exp, format!("total == 0.0f ? 0.0f : total * exp2f(fmaf({largest}, c, reference[e]))")),
         ];
         let store = |(id, value): (Option<TensorId>, String)| {
             let id = id?;
@@ -448,7 +454,12 @@ impl ScoreRows<'_, '_> {
 
     /// What a part's rows weigh, to the workspace, and the factors of their parts of O.
     fn weights_of_part(&mut self) -> Result<String, Error> {
-        self.used.add("fw_weight_of_part");
+        let weight = if self.problem.scores.may_be_vast() {
+            self.used.add("fw_weight_of_part");
+            "fw_weight_of_part(m[e], c, reference[e], total)"
+        } else {
+            "{{total == 0.0f ? negative : reference[e], log2f(total)}}"
+        };
         let at = combination::row_of_part(self.graph, self.problem, "row + 8 * e");
         let record = RowsText {
             rows: self.count("rows", self.problem.extents.rows()),
@@ -457,9 +468,7 @@ impl ScoreRows<'_, '_> {
             largest: false,
             largest_p: None,
             sink: None,
-            stores: vec![format!(
-                "reinterpret_cast<fw_vector<float, 2>*>(partial1)[{at}] = fw_weight_of_part(m[e], c, reference[e], total);"
-            )],
+            stores: vec![format!("reinterpret_cast<fw_vector<float, 2>*>(partial1)[{at}] = {weight};")],
         };
         template::render(template!("attention/rows.cuh"), &record)
     }

@@ -53,6 +53,8 @@ pub(in crate::codegen) struct ForwardText {
     sink: Option<String>,
     /// What makes a reference of a row's largest score, where its weight is not 1.
     top: Option<String>,
+    /// Whether scores may be so large that a rounded reference says nothing of them.
+    vast: bool,
     largest: bool,
     /// Accumulators of scores and of O, and words of probabilities.
     scores: u32,
@@ -115,6 +117,7 @@ pub(in crate::codegen) fn forward(
         },
         sink: problem.sink.map(|id| rows.sink_of_row(id)),
         top: rows.top(),
+        vast: kernel.problem.scores.may_be_vast(),
         largest: rows.knows_largest(),
         scores,
         values,

@@ -133,6 +133,14 @@ pub enum Scores {
     Program(ScoreProgram),
 }
 
+impl Scores {
+    /// Whether they may be beyond 2³⁰, where no exponential can be taken against a rounded reference: where operations make them, such as a mask that
+    /// is added.
+    pub fn may_be_vast(&self) -> bool {
+        matches!(self, Self::Program(_))
+    }
+}
+
 /// The keys of a row: those of a band around a diagonal, within the sequences' lengths, in blocks that are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Band {

@@ -455,13 +455,13 @@ impl<'a> Candidate<'a> {
         ways
     }
 
-    /// Numbers of blocks of a cluster that share k that are tried: of narrow tiles of few rows or columns, whose blocks read nothing that others do but
+    /// Numbers of blocks of a cluster that share k that are tried: of narrow tiles of matmuls of few rows or columns, whose blocks read nothing that others do but
     /// these; where both warpgroups have a tile at once, whose sums are FP32, and all clusters run at once.
     fn clusters(&self, device: &Device) -> Vec<u32> {
         let [_, m, n, _] = self.extents;
         let is_narrow = self.shape.n <= MOST_COLUMNS_OF_A_CLUSTER && m.min(n) <= FEW_ROWS;
         let is_shared = self.shape.schedule == Schedule::Cooperative && self.sums != Sums::Half;
-        let is_plain = self.plan.reduces_nothing() && !self.plan.counts_steps() && !self.computes();
+        let is_plain = self.plan.is_matmul() && self.plan.reduces_nothing() && !self.computes();
         if !is_narrow || !is_shared || !is_plain || self.operand == MmaType::S8 {
             return Vec::new();
         }
@@ -485,7 +485,8 @@ impl<'a> Candidate<'a> {
     /// B in 18 columns of 64×128 that stay, of which 36 were expected, 41 in tiles of 128×192).
     fn has_columns_for_blocks(&self, splits: u32, device: &Device) -> bool {
         let columns = self.columns();
-        let in_columns = || self.plan.reduces_nothing() && !(self.plan.is_matmul() && self.l2_reads[0] > 1.0);
+        let in_columns =
+            || self.plan.reduces_nothing() && !(self.plan.is_matmul() && self.steps() > 1.0 && self.l2_reads[0] > 1.0);
         let is_walked = columns == 1 || (in_columns() && columns * 2 <= i64::from(device.sm_count));
         let is_one = splits == 1 && !self.computes() && !self.plan.counts_steps() && self.steps() <= STATIONARY_STEPS;
         is_walked && is_one && self.tiles() > TILES_OF_A_BLOCK * i64::from(device.sm_count)
