@@ -64,10 +64,9 @@ pub(in crate::engine) struct GemmChoice {
 }
 
 /// Where the sums of several parts of k meet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engine) enum Meeting {
     /// In the workspace, to be added up by launches of their own.
-    #[default]
     Workspace,
     /// In the shared memory of the first block of a cluster, whose blocks multiply a part each. `wgmma` in cooperative tiles only.
     Cluster,

@@ -217,15 +217,19 @@ const FEW_ROWS: i64 = 64;
 const STEPS_PER_SPLIT: i64 = 8;
 const MOST_SPLITS: i64 = 64;
 
-/// The same of the parts of k of a cluster, and bytes of a sum. With other tiles, neighbouring multiprocessors would read different steps of k of what they
-/// else read together, and L2 would answer each of them (H200: 1024×640×11008 of HALF in tiles of 128×80 by clusters of two 37 µs, by way of the
-/// workspace 32; 197×3584×4096 in tiles of 128×128 27 and 24; 197×640×13824 of FP8 in tiles of 128×32 by clusters of three 22, 15 in other tiles).
+/// The same of the parts of k of a cluster.
 const STEPS_PER_PART: i64 = 4;
 const MOST_PARTS_OF_A_CLUSTER: i64 = 4;
 
 /// Part of the multiprocessors that clusters of up to four blocks can have at once (an H200, 132: 30 clusters of four do, 32 do not).
 const IN_CLUSTERS: f64 = 0.91;
+
+/// Bytes of a sum.
 const SUM_BYTES: u32 = 4;
+
+/// Most columns of a tile whose k is shared by a cluster. With other tiles, neighbouring multiprocessors would read different steps of k of what they
+/// else read together, and L2 would answer each of them (H200: 1024×640×11008 of HALF in tiles of 128×80 by clusters of two 37 µs, by way of the
+/// workspace 32; 197×3584×4096 in tiles of 128×128 27 and 24; 197×640×13824 of FP8 in tiles of 128×32 by clusters of three 22, 15 in other tiles).
 const MOST_COLUMNS_OF_A_CLUSTER: u32 = 32;
 
 /// How much of the time of the fastest config that computes operands on their way one that evaluates them first may take: first choices are 3 to
