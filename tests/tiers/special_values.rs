@@ -122,11 +122,12 @@ fn has_values_of_vast_biases(lowered: &Build) -> Result<(), Failed> {
     inputs.insert(id, values);
     let (expected, actual) = (execute(graph, &inputs)?, kernel.run(graph, &inputs)?);
     for id in graph.results() {
+        // a probability and an element of O in BFLOAT16; statistics are FLOAT, from exponentials and logarithms of a few units
+        let part = if graph.tensor(id).dim[3] == 1 { 1e-5 } else { 1.0 / 128.0 };
         for (element, (&a, &b)) in
             expected[&id].to_dense::<f32>()?.iter().zip(&actual[&id].to_dense::<f32>()?).enumerate()
         {
-            // a probability and an element of O in BFLOAT16
-            if a != b && (a - b).abs() > a.abs().max(1.0) / 128.0 || a.is_nan() {
+            if a != b && (a - b).abs() > a.abs().max(1.0) * part || a.is_nan() {
                 return Err(format!("{} of {}: {b}, not {a}", element, graph.tensor(id).name).into());
             }
         }
