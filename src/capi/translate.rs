@@ -208,6 +208,8 @@ fn knob_number(knob: Knob) -> u32 {
         Knob::Fragments => RawKnob::CUDNN_KNOB_TYPE_MULTIPLY,
         Knob::SplitK => RawKnob::CUDNN_KNOB_TYPE_SPLIT_K_SLC,
         Knob::ClusterK => RawKnob::CUDNN_KNOB_TYPE_SLICED,
+        Knob::ClusterM => RawKnob::CUDNN_KNOB_TYPE_TILE_CGA_M,
+        Knob::ClusterN => RawKnob::CUDNN_KNOB_TYPE_TILE_CGA_N,
         Knob::Schedule => RawKnob::CUDNN_KNOB_TYPE_WARP_SPEC_CFG,
         Knob::SwapAb => RawKnob::CUDNN_KNOB_TYPE_SWAP_AB,
         Knob::TapRows => RawKnob::CUDNN_KNOB_TYPE_SPLIT_RS,

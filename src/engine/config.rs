@@ -91,6 +91,12 @@ knobs! {
     /// Blocks of a cluster that share k; 1 where a config does not set it.
     ClusterK = "cluster_k", KnobDomain::Count, Some(1),
         "blocks of a cluster that share the steps along k of a tile; their sums meet in shared memory";
+    /// Tiles below each other whose blocks are a cluster; 1 where a config does not set it.
+    ClusterM = "cluster_m", KnobDomain::Count, Some(1),
+        "blocks of a cluster along m, each of which asks for a part of the columns of B that all multiply";
+    /// Tiles side by side whose blocks are a cluster; 1 where a config does not set it.
+    ClusterN = "cluster_n", KnobDomain::Count, Some(1),
+        "blocks of a cluster along n, each of which asks for a part of the rows of A that all multiply";
     /// How the multiplying warpgroups of a block share its tiles: 0 cooperative, 1 in turns ("ping-pong").
     Schedule = "schedule", KnobDomain::Choice(&["cooperative", "ping_pong"]), None,
         "two warpgroups share a tile (cooperative), or take tiles in turns (ping_pong)";

@@ -33,8 +33,8 @@ pub use launch::{Launch, MapElement, Parameter, PixelWalk, Swizzle, TensorMap};
 pub use limits::{MOST_BLOCKS, MOST_BLOCKS_OF_A_CLUSTER, WORKSPACE_ALIGNMENT};
 pub use lowered::{Function, Kernel};
 pub use multiply::{
-    CONSUMER_WARPS, CONSUMERS, Fma, GemmTile, Mma, MmaType, Multiply, REGISTERS, Schedule, Sums, WARPGROUP, WGMMA_ROWS,
-    Wgmma, row_along_outer,
+    CONSUMER_WARPS, CONSUMERS, ClusterShape, Fma, GemmTile, Mma, MmaType, Multiply, REGISTERS, Schedule, Sums,
+    WARPGROUP, WGMMA_ROWS, Wgmma, row_along_outer,
 };
 pub use number::{Number, Told};
 pub use operand::{BoxStart, Fetch, Operand};

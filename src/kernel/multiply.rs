@@ -28,6 +28,43 @@ impl GemmTile {
     }
 }
 
+/// Blocks of a cluster along each index of a product. Those along m have tiles of the same columns of B, those along n of the same rows of A: each
+/// asks for a part of these, and all receive it. Those along k multiply a part of k of one tile each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ClusterShape {
+    /// Tiles below each other.
+    pub m: u32,
+    /// Tiles side by side.
+    pub n: u32,
+    /// Parts of k.
+    pub k: u32,
+}
+
+impl ClusterShape {
+    /// A block by itself.
+    pub const ONE: Self = Self { m: 1, n: 1, k: 1 };
+
+    /// Blocks of a cluster.
+    pub fn blocks(self) -> u32 {
+        self.m * self.n * self.k
+    }
+
+    /// Whether blocks receive what others ask for.
+    pub fn multicasts(self) -> bool {
+        self.m * self.n > 1
+    }
+
+    /// Blocks whose tiles need the same of A (slot 0) or of B (slot 1).
+    pub fn sharers(self, slot: usize) -> u32 {
+        if slot == 0 { self.n } else { self.m }
+    }
+
+    /// Tiles of all blocks of a cluster as one.
+    pub fn tile(self, GemmTile { m, n, k }: GemmTile) -> GemmTile {
+        GemmTile { m: m * self.m, n: n * self.n, k }
+    }
+}
+
 /// Operand types of matrix instructions, each with its accumulators, if these are not [`Sums::Half`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MmaType {

@@ -95,6 +95,21 @@ impl Operand {
         self.fetch.map()
     }
 
+    /// The operand whose boxes along k have all rows of a tile, also those beyond the tensor, so that blocks can share them out.
+    pub fn in_whole_tiles(mut self, rows: u32) -> Self {
+        if let Fetch::Tma(map) = self.fetch
+            && self.along_k
+        {
+            self.fetch = Fetch::Tma(map.narrowed(1, rows));
+        }
+        self
+    }
+
+    /// The map by which each of so many blocks asks for a part of what all receive: as many lines of a box.
+    pub fn part_of_map(&self, sharers: u32) -> Option<TensorMap> {
+        self.map().map(|map| map.narrowed(1, map.box_dims[1] / sharers))
+    }
+
     /// Tensors read through pointers.
     pub(super) fn loads(&self) -> impl Iterator<Item = TensorId> {
         let boxed = self.map().map(|map| map.tensor);

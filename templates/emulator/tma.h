@@ -8,6 +8,7 @@ namespace emulator {
 
 inline constexpr char TMA_PREFETCH[] = "fw_tma_prefetch";
 inline constexpr char TMA_LOAD[] = "fw_tma_load";
+inline constexpr char TMA_LOAD_MULTICAST[] = "fw_tma_load_multicast";
 inline constexpr char TMA_LOAD_IM2COL[] = "fw_tma_load_im2col";
 inline constexpr char TMA_STORE[] = "fw_tma_store";
 
@@ -20,6 +21,10 @@ void check_map(const char* operation, const fw_tensor_map* map);
 // Starts a copy of the box at these coordinates, innermost first and as many as the map's rank, to shared memory.
 void start_load(Site site, unsigned destination, const fw_tensor_map* map, unsigned barrier, const int* coordinates,
                 unsigned rank);
+
+// The same to each block of the cluster whose bit is set, counted by what each has at this barrier.
+void start_multicast(Site site, unsigned destination, const fw_tensor_map* map, unsigned barrier, unsigned mask,
+                     const int* coordinates, unsigned rank);
 
 // The same of a box that walks pixels from these coordinates on, each moved by `taps`, innermost axis first.
 void start_walk(Site site, unsigned destination, const fw_tensor_map* map, unsigned barrier, const int* coordinates,
@@ -57,6 +62,12 @@ inline int fw_coordinate(Index index) {
                           emulator::Place place = emulator::Place::here()) {                                   \
     const int at[] = {coordinates};                                                                            \
     emulator::start_load({emulator::TMA_LOAD, place}, destination, map, barrier, at, rank);                    \
+  }                                                                                                            \
+  template <types>                                                                                             \
+  inline void fw_tma_load_multicast(unsigned destination, const fw_tensor_map* map, unsigned barrier,          \
+                                    unsigned mask, __VA_ARGS__, emulator::Place place = emulator::Place::here()) { \
+    const int at[] = {coordinates};                                                                            \
+    emulator::start_multicast({emulator::TMA_LOAD_MULTICAST, place}, destination, map, barrier, mask, at, rank); \
   }                                                                                                            \
   template <types>                                                                                             \
   inline void fw_tma_store(const fw_tensor_map* map, unsigned source, __VA_ARGS__,                             \

@@ -102,6 +102,28 @@ __device__ __forceinline__ void fw_tma_load(unsigned destination, const fw_tenso
               "r"(fw_coordinate(c3)), "r"(fw_coordinate(c4)));
 }
 
+//@ primitive fw_multicast: fw_tma_load
+// The same to the same place of each block of the cluster whose bit of `mask` is set, where an mbarrier at the same place counts its bytes.
+#define FW_TMA_MULTICAST(rank, coordinates, ...)                                                                       \
+  asm volatile("cp.async.bulk.tensor." rank ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {" \
+               coordinates "}], [%2], %3;" ::"r"(destination), "l"(map), "r"(barrier), "h"((unsigned short)mask), __VA_ARGS__ : "memory")
+template <typename C0, typename C1>
+__device__ __forceinline__ void fw_tma_load_multicast(unsigned destination, const fw_tensor_map* map, unsigned barrier,
+                                                      unsigned mask, C0 c0, C1 c1) {
+  FW_TMA_MULTICAST("2d", "%4, %5", "r"(fw_coordinate(c0)), "r"(fw_coordinate(c1)));
+}
+template <typename C0, typename C1, typename C2>
+__device__ __forceinline__ void fw_tma_load_multicast(unsigned destination, const fw_tensor_map* map, unsigned barrier,
+                                                      unsigned mask, C0 c0, C1 c1, C2 c2) {
+  FW_TMA_MULTICAST("3d", "%4, %5, %6", "r"(fw_coordinate(c0)), "r"(fw_coordinate(c1)), "r"(fw_coordinate(c2)));
+}
+// Arrives at the mbarrier that the block of this rank has where the own block has `barrier`. What the thread has read before may be written after;
+// of what it has written the other block knows nothing.
+__device__ __forceinline__ void fw_mbarrier_arrive_at(unsigned barrier, unsigned rank) {
+  asm volatile("{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
+               "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier), "r"(rank) : "memory");
+}
+
 //@ primitive fw_tma_load_im2col: fw_tma_load
 // The same of a box that walks pixels: coordinates of its first channel, its first pixel, innermost axis first, and its image;
 // then how many pixels a tap moves along each axis. Pixels outside the image, and after the last image's, are zeros.

@@ -1,6 +1,9 @@
 <# A warpgroup that multiplies: it waits for stages, starts products, releases each stage when its products are done, then evaluates the
    epilogue of its tile. With `turns`, the two warpgroups take tiles in turns: the products of one run beside the epilogue of the other. -#>
 const unsigned consumer = warp / 4 - 1;
+<%- if release.told %>
+${ release.told }$  // a lane for each block that asks for some of what the stages hold
+<%- endif %>
 ${ declarations }$
 <%- if turns %>
 <%- if turns.steps_of %>
@@ -16,6 +19,9 @@ unsigned stage = 0, parity = 0;
 for (unsigned unit = blockIdx.x; unit < ${ units }$u; unit += gridDim.x) {
 <%- endif %>
 ${ unit }$
+<%- if is_in_c %>
+${ is_in_c }$
+<%- endif %>
 <%- if ask %>
 ${ ask }$
 <%- endif %>
@@ -47,12 +53,12 @@ if (step == ${ turns.last_step }$ && lane == 0) fw_mbarrier_arrive(turn + 8 * (c
 <%- endif %>
 <%- if additions %>
 fw_wgmma_wait<0>();
-if (lane == 0) fw_mbarrier_arrive(empty + 8 * stage);
+if (${ release.who }$) ${ release.arrive }$(empty + 8 * stage${ release.at }$);
 FW_SUM(${ additions }$);
 <%- else %>
 <%- if waits %>
 fw_wgmma_wait<1>();
-if (step > 0 && lane == 0) fw_mbarrier_arrive(empty + 8 * multiplied);
+if (step > 0 && ${ release.who }$) ${ release.arrive }$(empty + 8 * multiplied${ release.at }$);
 <%- endif %>
 multiplied = stage;
 <%- endif %>
@@ -60,7 +66,7 @@ if (++stage == ${ stages }$) stage = 0, parity ^= 1;
 }
 <%- if not additions %>
 fw_wgmma_wait<0>();
-if (lane == 0) fw_mbarrier_arrive(empty + 8 * multiplied);
+if (${ release.who }$) ${ release.arrive }$(empty + 8 * multiplied${ release.at }$);
 <%- endif %>
 <%- if turns %>
 ${ turns.left }$  // the stages of the other's tile
@@ -72,6 +78,9 @@ ${ inside }$
 <%- endif %>
 <%- if meeting %>
 ${ meeting }$
+<%- endif %>
+<%- if evaluates %>
+if (!${ evaluates }$) break;
 <%- endif %>
 
 ${ epilogue }$

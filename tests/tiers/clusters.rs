@@ -1,4 +1,4 @@
-//! Products whose blocks share the steps along k of a tile in clusters: these configs are asked for, whatever the model would choose.
+//! Products whose blocks share the steps along k of a tile, or operands, in clusters: these configs are asked for, whatever the model would choose.
 
 use std::collections::BTreeSet;
 
@@ -13,6 +13,9 @@ use crate::pipeline;
 /// What two configs of a graph differ in, for both to run.
 const KNOBS: [Knob; 4] = [Knob::ClusterK, Knob::TileM, Knob::SwapAb, Knob::TmaEpilogue];
 
+/// The same of clusters whose blocks share operands.
+const SHARING: [Knob; 5] = [Knob::ClusterM, Knob::ClusterN, Knob::TileM, Knob::Schedule, Knob::TmaEpilogue];
+
 /// A trial for each graph: `most` configs, other ones of each graph.
 pub(crate) fn trials(
     tier: &str,
@@ -20,10 +23,14 @@ pub(crate) fn trials(
     device: fn() -> Result<Device, Failed>,
     run: fn(&Build) -> Result<(), Failed>,
 ) -> Vec<Trial> {
-    let trial = |(number, (name, graph)): (usize, (&str, Graph))| {
-        Trial::test(format!("{tier}::clusters::{name}"), move || {
+    let of_parts =
+        graphs().into_iter().map(|(name, graph)| (format!("{tier}::clusters::{name}"), graph, parts as fn(&_) -> _));
+    let of_shared =
+        shared().into_iter().map(|(name, graph)| (format!("{tier}::multicast::{name}"), graph, shares as fn(&_) -> _));
+    let trial = |(number, (name, graph, knobs)): (usize, (String, Graph, Knobs))| {
+        Trial::test(name, move || {
             let device = device()?;
-            let mut configs = chosen(&graph, &device)?;
+            let mut configs = chosen(&graph, knobs, &device)?;
             let first = 5 * number % configs.len();
             configs.rotate_left(first);
             let chosen = configs.into_iter().take(most);
@@ -34,14 +41,26 @@ pub(crate) fn trials(
             })
         })
     };
-    graphs().into_iter().enumerate().map(trial).collect()
+    of_parts.chain(of_shared).enumerate().map(trial).collect()
 }
 
-/// A config for each set of values of the knobs, of those whose blocks share k in clusters.
-fn chosen(graph: &Graph, device: &Device) -> Result<Vec<EngineConfig>, Failed> {
+/// What the configs to run differ in, of one; none of one that is not to run.
+type Knobs = fn(&EngineConfig) -> Option<Vec<u32>>;
+
+fn parts(config: &EngineConfig) -> Option<Vec<u32>> {
+    (config.knob(Knob::ClusterK, 1) > 1).then(|| KNOBS.map(|knob| config.knob(knob, 0)).to_vec())
+}
+
+fn shares(config: &EngineConfig) -> Option<Vec<u32>> {
+    let is_shared = config.knob(Knob::ClusterM, 1) * config.knob(Knob::ClusterN, 1) > 1;
+    is_shared.then(|| SHARING.map(|knob| config.knob(knob, 0)).to_vec())
+}
+
+/// A config for each set of values of the knobs, of those that are to run.
+fn chosen(graph: &Graph, knobs: Knobs, device: &Device) -> Result<Vec<EngineConfig>, Failed> {
     let mut seen = BTreeSet::new();
     let mut configs = pipeline::configs(graph, device)?;
-    configs.retain(|config| config.knob(Knob::ClusterK, 1) > 1 && seen.insert(KNOBS.map(|knob| config.knob(knob, 0))));
+    configs.retain(|config| knobs(config).is_some_and(|knobs| seen.insert(knobs)));
     if configs.is_empty() { Err("no config has clusters".into()) } else { Ok(configs) }
 }
 
@@ -86,4 +105,29 @@ fn graphs() -> Vec<(&'static str, Graph)> {
     let told = matmul([1, 50, 152, 1100], [BFloat16; 2], true, bare).with_dynamic_shapes();
     graphs.push(("matmul_of_told_extents", told));
     graphs
+}
+
+/// Graphs with a long k and fewer tiles than there are multiprocessors; some whose clusters reach beyond C.
+fn shared() -> Vec<(&'static str, Graph)> {
+    use DataType::{BFloat16, Float, Fp8E4M3, Half, Int8, Int32};
+    let bare = |_: &mut Graph, c| c;
+    let bias_and_residual = |graph: &mut Graph, c| {
+        let bias = graph.tensor(Tensor::new("bias").row_major([1, 1, 248]));
+        let residual = graph.tensor(Tensor::new("residual").row_major([1, 200, 248]));
+        let biased = graph.pointwise("biased", PointwiseMode::Add, &[c, bias]);
+        let added = graph.pointwise("added", PointwiseMode::Add, &[biased, residual]);
+        graph.pointwise("relu", PointwiseMode::ReluFwd, &[added])
+    };
+    vec![
+        ("matmul", matmul([1, 256, 256, 1024], [BFloat16; 2], true, bare)),
+        ("matmul_bias_residual_relu", matmul([1, 200, 248, 1096], [Half; 2], true, bias_and_residual)),
+        ("matmul_in_rows", matmul([1, 136, 448, 1032], [Half; 2], false, bare)),
+        ("matmuls", matmul([2, 130, 192, 1088], [BFloat16; 2], false, bare)),
+        ("matmul_few_rows", matmul([1, 48, 416, 1536], [BFloat16; 2], true, bare)),
+        ("matmul_odd_columns", matmul([1, 129, 257, 1024], [BFloat16; 2], true, bare)),
+        ("matmul_of_float", matmul([1, 256, 136, 600], [Float; 2], true, bare)),
+        ("matmul_of_fp8", matmul([1, 190, 288, 2080], [Fp8E4M3, BFloat16], true, bare)),
+        ("matmul_of_int8", matmul([1, 256, 144, 2064], [Int8, Int32], true, bare)),
+        ("matmul_of_told_extents", matmul([1, 136, 416, 1032], [BFloat16; 2], true, bare).with_dynamic_shapes()),
+    ]
 }

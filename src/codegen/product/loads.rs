@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::operand::Side;
-use super::unit::{STEP_ORIGIN, Steps, TILE_ORIGIN};
+use super::unit::{RANKS, STEP_ORIGIN, Steps, TILE_ORIGIN};
 use crate::codegen::index::{definition_lines, index_type, spell, spell_with};
 use crate::codegen::names;
-use crate::kernel::{Coordinate, Fetch, Index, Quantity, Role, TensorMap, Variable, needed};
+use crate::kernel::{ClusterShape, Coordinate, Fetch, Index, Quantity, Role, TensorMap, Variable, needed};
 
 /// The loads of a stage, with the digits that tell where boxes begin.
 pub(super) struct BoxLoads {
@@ -249,6 +249,16 @@ impl OperandLoads<'_> {
             true => format!("max({}, 0)", spelled(tap, 0)),
             false => spelled(tap, 0),
         }));
+        let cluster = self.side.kernel.cluster;
+        let (sharers, rank) = (cluster.sharers(self.side.slot), RANKS[1 - self.side.slot]);
+        if sharers > 1 {
+            let lines = map.box_dims[1] / sharers;
+            let bytes = lines * map.span() * map.element.bytes();
+            coordinates[1] = format!("{} + {rank} * {lines}", coordinates[1]);
+            let (map, mask) = (self.map(), receivers(cluster, self.side.slot));
+            let (barrier, coordinates) = (&self.barrier, coordinates.join(", "));
+            return format!("fw_tma_load_multicast({at} + {rank} * {bytes}, {map}, {barrier}, {mask}, {coordinates});");
+        }
         let function = if map.pixels.is_some() { "fw_tma_load_im2col" } else { "fw_tma_load" };
         format!("{function}({at}, {}, {}, {});", self.map(), self.barrier, coordinates.join(", "))
     }
@@ -261,6 +271,18 @@ impl OperandLoads<'_> {
             _ => whole,
         }
     }
+}
+
+/// The blocks of a cluster, a bit each, that receive what one of them asks for of A (slot 0) or of B: those of the same row, or column, of tiles.
+/// Ranks count along m first.
+fn receivers(cluster: ClusterShape, slot: usize) -> String {
+    let ClusterShape { m, n, .. } = cluster;
+    let (apart, count, shift) = match slot {
+        0 => (m, n, (m > 1).then(|| RANKS[0].to_owned())),
+        _ => (1, m, (n > 1).then(|| format!("{} * {m}", RANKS[1]))),
+    };
+    let bits = (0..count).fold(0, |bits, number| bits | 1_u32 << (number * apart));
+    shift.map_or(bits.to_string(), |shift| format!("{bits}u << {shift}"))
 }
 
 impl OperandLoads<'_> {

@@ -29,6 +29,9 @@ impl ProductText {
 /// Rows and columns of the first point of what a block, or a warp, has of C.
 pub(super) const TILE_ORIGIN: [&str; 2] = ["m0", "n0"];
 
+/// Which tile of its cluster's a block has, along m and along n.
+pub(super) const RANKS: [&str; 2] = ["rank_m", "rank_n"];
+
 /// First element of k of the mainloop's step.
 pub(super) const STEP_ORIGIN: &str = "k0";
 
@@ -179,7 +182,8 @@ pub(super) fn place(kernel: &GemmKernel, number: &str) -> Result<String, Error> 
         return template::render(template!("product/place.cuh"), &PlaceText::of_columns(kernel, number));
     }
     let [batch, ..] = kernel.space.numbers();
-    let [count_m, count_n] = kernel.tile.counts(kernel.space.numbers());
+    let together = kernel.cluster.tile(kernel.tile);
+    let [count_m, count_n] = together.counts(kernel.space.numbers());
     let tiles = count_m * count_n;
     let of_matrix = || (tiles > 1).then(|| remainder(number, tiles));
     let matrices = (batch > 1).then(|| MatricesText { block: of_matrix(), b: quotient(number, tiles) });
@@ -212,7 +216,14 @@ pub(super) fn place(kernel: &GemmKernel, number: &str) -> Result<String, Error> 
     };
     let names_blocks = !is_raster && reads_blocks(kernel);
     let (at_m, at_n) = if names_blocks { ("block_m", "block_n") } else { (&*block_m, &*block_n) };
-    let tile = [origin(at_m, kernel.tile.m), origin(at_n, kernel.tile.n)];
+    let inside = |rank: &str, blocks: u32, size: u32| match blocks {
+        1 => String::new(),
+        _ => format!(" + {rank} * {size}"),
+    };
+    let tile = [
+        origin(at_m, together.m) + &inside(RANKS[0], kernel.cluster.m, kernel.tile.m),
+        origin(at_n, together.n) + &inside(RANKS[1], kernel.cluster.n, kernel.tile.n),
+    ];
     let named_block = names_blocks.then(|| [block_m.clone(), block_n.clone()]);
     template::render(
         template!("product/place.cuh"),

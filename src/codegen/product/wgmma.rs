@@ -7,15 +7,15 @@ use serde::Serialize;
 use super::epilogue::{self, EpilogueParts, Mending, Places, staged};
 use super::loads::{BoxLoads, Boxed, LoadsText};
 use super::operand::{Side, filled, fragments};
-use super::unit::{Steps, place, quotient, remainder, zeros};
+use super::unit::{Steps, TILE_ORIGIN, place, quotient, remainder, zeros};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{DataType, FinalizedGraph};
 use crate::kernel::{
-    Boxes, CONSUMERS, ChannelTail, Epilogue, Fetch, GemmKernel, MmaType, Number, Operand, Register, Schedule, Sums,
-    TensorMap, WARPGROUP, WGMMA_ROWS, Wgmma, row_along_outer,
+    Boxes, CONSUMERS, ChannelTail, ClusterShape, Epilogue, Fetch, GemmKernel, MmaType, Number, Operand, Register, Role,
+    Schedule, Sums, TensorMap, WARPGROUP, WGMMA_ROWS, Wgmma, row_along_outer,
 };
 
 /// Device code that every kernel of the skeleton uses.
@@ -41,10 +41,18 @@ pub(super) struct WgmmaText {
     producer_registers: u32,
     consumer_registers: u32,
     blocks: u32,
-    /// Blocks of a cluster that share k, where several do.
-    cluster: Option<u32>,
+    /// The cluster, where a block is not by itself.
+    cluster: Option<ClusterText>,
     producer: String,
     consumer: String,
+}
+
+/// Blocks of a cluster.
+#[derive(Serialize)]
+struct ClusterText {
+    blocks: u32,
+    /// Tiles below each other, where blocks receive what others ask for.
+    tiles_m: Option<u32>,
 }
 
 /// What `pipeline/meeting.cuh` reads.
@@ -205,10 +213,24 @@ struct ConsumerText {
     waits: bool,
     /// What is done about sums that are NaN, where zeros lie outside operands.
     inside: Option<String>,
+    release: ReleaseText,
+    /// What defines, and what tells, that a block's tile lies in C, where one may not.
+    is_in_c: Option<String>,
+    evaluates: Option<&'static str>,
     /// How the parts of k of a cluster meet.
     meeting: Option<String>,
     epilogue: String,
     finish: Option<String>,
+}
+
+/// How a stage is released: lanes that arrive, at the barrier of which block.
+#[derive(Serialize)]
+struct ReleaseText {
+    who: &'static str,
+    arrive: &'static str,
+    at: &'static str,
+    /// What defines who, where they are several.
+    told: Option<String>,
 }
 
 /// How consumers take turns.
@@ -289,7 +311,7 @@ pub(super) fn text(
         producer_registers,
         consumer_registers: wgmma.consumer_registers(producer_registers),
         blocks: kernel.blocks,
-        cluster: skeleton.cluster(),
+        cluster: skeleton.cluster(used),
         producer: if wgmma.fills { skeleton.filling_producer(used)? } else { skeleton.producer(used)? },
         consumer: skeleton.consumer(used)?,
     })
@@ -476,11 +498,14 @@ impl<'a> Skeleton<'a> {
             return Ok(format!("{place}\n{of_matrix}\nconst int steps = steps_of_matrix(b);"));
         }
         let Some(steps) = self.steps().line("split") else {
-            return place(self.kernel, "unit");
+            return match self.kernel.cluster.multicasts() {
+                true => place(self.kernel, &format!("unit / {}", self.kernel.cluster.blocks())),
+                false => place(self.kernel, "unit"),
+            };
         };
         let split = match tiles == Number::ONE {
-            _ if self.cluster().is_some() => {
-                format!("const unsigned split = rank, number = unit / {};", self.kernel.cluster)
+            _ if self.kernel.cluster.k > 1 => {
+                format!("const unsigned split = rank, number = unit / {};", self.kernel.cluster.k)
             }
             true => "const unsigned split = unit, number = 0;".to_owned(),
             false => {
@@ -510,7 +535,7 @@ impl<'a> Skeleton<'a> {
             at: self.kernel.shared.barriers,
             maps,
             filling: if self.wgmma.fills { warps + u32::from(self.has_direct_boxes()) } else { 1 },
-            releasing: warps * if self.is_ping_pong() { 1 } else { CONSUMERS },
+            releasing: warps * if self.is_ping_pong() { 1 } else { CONSUMERS } * self.mates(),
             transforms: self.transforms(),
             ping_pong: self.is_ping_pong(),
             warps,
@@ -660,6 +685,9 @@ impl<'a> Skeleton<'a> {
             additions: promotes.then(|| (0..self.of_rows()).map(|number| addition(first + number, number)).collect()),
             waits: fragments.is_none(),
             inside: self.inside(used)?,
+            release: self.release(),
+            is_in_c: self.is_in_c(),
+            evaluates: evaluates(self.kernel).filter(|_| self.kernel.cluster.multicasts()),
             meeting: self.meeting(used)?,
             epilogue: epilogue.body,
             finish: epilogue.finish,
@@ -712,21 +740,60 @@ impl<'a> Skeleton<'a> {
         }
     }
 
+    fn release(&self) -> ReleaseText {
+        let cluster = self.kernel.cluster;
+        if !cluster.multicasts() {
+            return ReleaseText { who: "lane == 0", arrive: "fw_mbarrier_arrive", at: "", told: None };
+        }
+        let of_row_or_column = match cluster {
+            ClusterShape { m: 1, .. } | ClusterShape { n: 1, .. } => String::new(),
+            ClusterShape { m, .. } => format!(" && (lane % {m} == rank_m || lane / {m} == rank_n)"),
+        };
+        let told = format!("const bool is_told = lane < {}{of_row_or_column};", cluster.blocks());
+        ReleaseText { who: "is_told", arrive: "fw_mbarrier_arrive_at", at: ", lane", told: Some(told) }
+    }
+
+    /// The line that defines whether the tile of a block lies in C, where clusters may reach beyond it.
+    fn is_in_c(&self) -> Option<String> {
+        let conditions: Vec<String> = beyond_c(self.kernel)
+            .into_iter()
+            .map(|role| {
+                let [_, rows, columns, _] = self.kernel.space.numbers();
+                let (origin, extent) =
+                    if role == Role::Row { (TILE_ORIGIN[0], rows) } else { (TILE_ORIGIN[1], columns) };
+                format!("{origin} < {extent}")
+            })
+            .collect();
+        (!conditions.is_empty()).then(|| format!("const bool {IS_IN_C} = {};", conditions.join(" && ")))
+    }
+
     fn inside(&self, used: &mut Used) -> Result<Option<String>, Error> {
         let first_row = format!("{} + lane / 4", self.warp_row(false));
         let mending = Mending::of(self.graph, self.kernel);
         mending.map(|mending| mending.fragments(used, self.first_sum(), &first_row)).transpose()
     }
 
-    /// Blocks of a cluster that share k, where several do.
-    fn cluster(&self) -> Option<u32> {
-        Some(self.kernel.cluster).filter(|&blocks| blocks > 1)
+    fn cluster(&self, used: &mut Used) -> Option<ClusterText> {
+        let cluster = Some(self.kernel.cluster).filter(|cluster| cluster.blocks() > 1)?;
+        used.add("fw_cluster");
+        if cluster.multicasts() {
+            used.add("fw_multicast");
+        }
+        Some(ClusterText { blocks: cluster.blocks(), tiles_m: cluster.multicasts().then_some(cluster.m) })
+    }
+
+    /// Blocks of a cluster whose stages hold some of what a block asks for: those of the same row or column of tiles.
+    fn mates(&self) -> u32 {
+        self.kernel.cluster.m + self.kernel.cluster.n - 1
     }
 
     /// How the sums of a cluster's blocks become those of the first.
     fn meeting(&self, used: &mut Used) -> Result<Option<String>, Error> {
-        let Some(cluster) = self.cluster() else { return Ok(None) };
-        ["fw_cluster", "fw_of_block", "fw_keep"].into_iter().for_each(|section| used.add(section));
+        let cluster = self.kernel.cluster.k;
+        if cluster == 1 {
+            return Ok(None);
+        }
+        ["fw_of_block", "fw_keep"].into_iter().for_each(|section| used.add(section));
         let (threads, first) = (WARPGROUP * CONSUMERS, self.first_sum());
         let fragments = |name: &str| -> String {
             let one = |number: u32| {
@@ -926,6 +993,28 @@ impl<'a> Skeleton<'a> {
         });
         format!("{sum}.{a}.{b}")
     }
+}
+
+/// Whether the tile of a block lies in C.
+const IS_IN_C: &str = "is_in_c";
+
+/// The condition that a block evaluates the epilogue of its tile: where k is shared only the first of a cluster does, and of clusters that reach beyond
+/// C not all have tiles there. `None` where every block does.
+pub(super) fn evaluates(kernel: &GemmKernel) -> Option<&'static str> {
+    match kernel.cluster.k {
+        1 => (!beyond_c(kernel).is_empty()).then_some(IS_IN_C),
+        _ => Some("rank == 0"),
+    }
+}
+
+/// Whether rows, and columns, of tiles of clusters may lie beyond C.
+fn beyond_c(kernel: &GemmKernel) -> Vec<Role> {
+    let counts = kernel.tile.counts(kernel.space.numbers());
+    let along = [(Role::Row, kernel.cluster.m), (Role::Column, kernel.cluster.n)].into_iter().zip(counts);
+    let reaches = |&((_, blocks), count): &((Role, u32), Number)| {
+        blocks > 1 && (count.is_told() || count.value() % i64::from(blocks) != 0)
+    };
+    along.filter(reaches).map(|((role, _), _)| role).collect()
 }
 
 /// `FW_ADD(64, 0)`, eight a line.

@@ -24,9 +24,9 @@ use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Pattern, Product};
 use crate::graph::{FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
-    Accumulators, Body, Boxes, CONSUMER_WARPS, ChannelTail, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma,
-    MmaType, Multiply, Number, Parameter, PartialReduction, Quantity, REGISTERS, Register, Role, SharedLayout,
-    SharedRequest, StageProgram, Sweep, TapRow, Wgmma, extent, reduced_values,
+    Accumulators, Body, Boxes, CONSUMER_WARPS, ChannelTail, ClusterShape, Digit, Epilogue, GemmKernel, GemmTile,
+    Kernel, Mma, MmaType, Multiply, Number, Parameter, PartialReduction, Quantity, REGISTERS, Register, Role,
+    SharedLayout, SharedRequest, StageProgram, Sweep, TapRow, Wgmma, extent, reduced_values,
 };
 
 /// Part of the lines of channels under a tap that are channels, at least, for them to be worth it: 8 of 16 take longer than by `mma.sync`, which
@@ -58,6 +58,8 @@ pub(in crate::engine) struct GemmChoice {
     pub(in crate::engine) splits: u32,
     /// Where their sums meet.
     pub(in crate::engine) meeting: Meeting,
+    /// Tiles below each other, and side by side, whose blocks are a cluster.
+    pub(in crate::engine) tiles_of_cluster: [u32; 2],
     /// Bytes of a warp's boxes, where the epilogue's tensors come and leave by TMA; `None` where accumulators go through shared
     /// memory.
     pub(in crate::engine) boxes: Option<u32>,
@@ -73,12 +75,18 @@ pub(in crate::engine) enum Meeting {
 }
 
 impl GemmChoice {
-    /// Blocks of a cluster that share k.
-    fn cluster(&self) -> u32 {
-        match self.meeting {
+    /// Blocks by themselves, whose epilogue goes through shared memory.
+    pub(in crate::engine) fn of_blocks(tile: GemmTile, multiply: Multiply, splits: u32) -> Self {
+        Self { tile, multiply, splits, meeting: Meeting::Workspace, tiles_of_cluster: [1, 1], boxes: None }
+    }
+
+    fn cluster(&self) -> ClusterShape {
+        let [m, n] = self.tiles_of_cluster;
+        let k = match self.meeting {
             Meeting::Workspace => 1,
             Meeting::Cluster => self.splits,
-        }
+        };
+        ClusterShape { m, n, k }
     }
 
     /// As many splits as get steps of the mainloop: each but the last does the same number.
@@ -265,6 +273,11 @@ impl ProductPlan {
         self.operands.iter().all(OperandPlan::is_boxed)
     }
 
+    /// Whether some step multiplies fewer elements of k than others.
+    pub(in crate::engine) fn has_tail(&self, operand: MmaType) -> bool {
+        self.channel_tail(operand).is_some()
+    }
+
     /// Whether matrices have different numbers of steps: where boxes bring both operands as they are stored.
     pub(in crate::engine) fn counts_steps(&self) -> bool {
         !self.problem.space.counted.is_empty() && self.is_as_stored()
@@ -283,6 +296,11 @@ impl ProductPlan {
     pub(in crate::engine) fn box_rows(&self, tile: GemmTile, operand: MmaType) -> [BoxRows; 2] {
         let tail = self.channel_tail(operand);
         [(0, tile.m), (1, tile.n)].map(|(slot, rows)| self.operands[slot].box_rows(tile, rows, tail))
+    }
+
+    /// Lines of a box of an operand's tile: rows, or elements of k where lines run along m or n.
+    pub(in crate::engine) fn box_lines(&self, slot: usize, tile: GemmTile) -> u32 {
+        if self.operands[slot].runs_along_k() { [tile.m, tile.n][slot] } else { tile.k }
     }
 
     /// Part of k, padded to whole steps, that is multiplied.
@@ -385,7 +403,7 @@ impl ProductPlan {
 
     /// Why an epilogue is not evaluated where the tiles are, of a choice without empty splits; `None` where it is. Every config of a ranking is asked.
     fn why_not_in_tiles(&self, choice: &GemmChoice, device: &Device) -> Option<String> {
-        if choice.splits > choice.cluster() {
+        if choice.splits > choice.cluster().k {
             return Some(format!("k is cut into {} parts", choice.splits));
         }
         let plan = self.epilogue();
@@ -488,7 +506,12 @@ impl Lowering<'_> {
     fn gemm(&self, epilogue: Epilogue, along_n: bool) -> GemmKernel {
         let GemmChoice { tile, multiply, splits, .. } = *self.choice;
         let wide_index = self.plan.is_wide(splits);
-        let [a, b] = [0, 1].map(|slot| self.plan.operands[slot].at(tile, wide_index));
+        let cluster = self.choice.cluster();
+        let [a, b] = [0, 1].map(|slot| {
+            let operand = self.plan.operands[slot].at(tile, wide_index);
+            let rows = [tile.m, tile.n][slot];
+            if cluster.sharers(slot) > 1 { operand.in_whole_tiles(rows) } else { operand }
+        });
         let shared = self.plan.shared(self.choice, along_n, reduced_values_of(&epilogue));
         let [_, rows, columns, _] = self.plan.extents();
         let extents = [rows, columns];
@@ -521,7 +544,7 @@ impl Lowering<'_> {
             along_n,
             raster: self.raster(),
             splits,
-            cluster: self.choice.cluster(),
+            cluster,
             shared,
             wide_index,
             tail: match multiply {
@@ -537,8 +560,10 @@ impl Lowering<'_> {
     /// once read the fewest rows of A and of Bᵀ; else 8.
     fn raster(&self) -> u32 {
         const ROWS: u32 = 8;
-        let GemmTile { m, n, .. } = self.choice.tile;
-        let read = |rows: &u32| rows * m + self.device.sm_count.div_ceil(*rows) * n;
+        let cluster = self.choice.cluster();
+        let GemmTile { m, n, .. } = cluster.tile(self.choice.tile);
+        let at_once = self.device.sm_count / (cluster.m * cluster.n);
+        let read = |rows: &u32| rows * m + at_once.div_ceil(*rows) * n;
         match self.choice.multiply {
             Multiply::Wgmma(_) => [4, 8, 16, 32].into_iter().min_by_key(read).unwrap_or(ROWS),
             _ => ROWS,
@@ -694,8 +719,8 @@ impl Lowering<'_> {
 
     fn grid(&self, gemm: &GemmKernel) -> [u32; 2] {
         match self.choice.multiply {
-            // a cluster for each tile
-            Multiply::Wgmma(_) if gemm.cluster > 1 => [to_u32(gemm.units().value()), 1],
+            // clusters have one tile, or one for each block
+            Multiply::Wgmma(_) if gemm.cluster.blocks() > 1 => [to_u32(gemm.units().value()), 1],
             Multiply::Wgmma(wgmma) => {
                 let [batch, ..] = gemm.space.extents();
                 let parts = batch * i64::from(self.choice.splits);

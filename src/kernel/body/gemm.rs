@@ -3,8 +3,8 @@
 use super::Inside;
 use crate::graph::TensorId;
 use crate::kernel::{
-    Accumulation, Boxes, ChannelTail, Coordinate, GemmSpace, GemmTile, Multiply, Number, Operand, Quantity,
-    SharedLayout, Sweep, TapRow, TensorMap,
+    Accumulation, Boxes, ChannelTail, ClusterShape, Coordinate, GemmSpace, GemmTile, Multiply, Number, Operand,
+    Quantity, SharedLayout, Sweep, TapRow, TensorMap,
 };
 
 /// An epilogue reduction and where its partial results go: `partial[split][kept]`.
@@ -97,8 +97,8 @@ pub struct GemmKernel {
     pub raster: u32,
     /// Number of parts into which k is cut; more than one go to the workspace, or are those of a cluster.
     pub splits: u32,
-    /// Blocks of a cluster, each of which multiplies a part of k of one tile; 1 where blocks do not share their memory.
-    pub cluster: u32,
+    /// Blocks that run at once and share operands or a tile. `wgmma` only.
+    pub cluster: ClusterShape,
     /// Blocks that share a multiprocessor: the compiler's bound on registers.
     pub blocks: u32,
     /// Shared memory of a block.
@@ -135,9 +135,11 @@ impl GemmKernel {
         self.multiply.is_stationary() && self.columns() > 1
     }
 
-    /// Tiles of all parts of k: what blocks share.
+    /// Tiles of all parts of k: what blocks share. Where clusters have tiles side by side, as many as clusters that cover C have blocks.
     pub fn units(&self) -> Number {
-        self.tiles() * i64::from(self.splits)
+        let [batch, ..] = self.space.numbers();
+        let [clusters_m, clusters_n] = self.cluster.tile(self.tile).counts(self.space.numbers());
+        batch * clusters_m * clusters_n * i64::from(self.splits * self.cluster.m * self.cluster.n)
     }
 
     /// Steps along k, of all parts.
@@ -206,6 +208,10 @@ impl GemmKernel {
     /// Tensor maps of the operands: of whole steps, then of the last under a tap where it differs.
     pub fn operand_maps(&self) -> Vec<TensorMap> {
         let operands = || [&self.a, &self.b].into_iter();
+        if self.cluster.multicasts() {
+            let part = |(slot, operand): (usize, &Operand)| operand.part_of_map(self.cluster.sharers(slot));
+            return operands().enumerate().filter_map(part).collect();
+        }
         let whole = operands().filter_map(Operand::map);
         let Some(tail) = self.tail else { return whole.collect() };
         let narrow =

@@ -123,7 +123,7 @@ impl Body {
     pub fn cluster(&self) -> u32 {
         match self {
             Self::Rows(kernel) => kernel.cluster,
-            Self::Gemm(kernel) => kernel.cluster,
+            Self::Gemm(kernel) => kernel.cluster.blocks(),
             _ => 1,
         }
     }

@@ -34,13 +34,13 @@ void Cluster::explain_stall() {
   throw Defect("deadlock: no thread of the cluster can go on");
 }
 
-const Block& Cluster::block_of(const Fiber& fiber) const {
+Block& Cluster::block_of(const Fiber& fiber) {
   for (const std::unique_ptr<Block>& block : blocks_)
     if (block->has(fiber)) return *block;
   __builtin_unreachable();
 }
 
-std::string Cluster::describe(const Fiber& fiber) const {
+std::string Cluster::describe(const Fiber& fiber) {
   return emulator::describe(fiber) + " of block " + emulator::describe(block_of(fiber).index());
 }
 
@@ -78,18 +78,23 @@ void Cluster::leave(Fiber& fiber) {
   ++exited_count_;
 }
 
-unsigned char* Cluster::place(Fiber& fiber, Site site, const void* own, unsigned bytes, unsigned rank) {
-  const auto refuse = [&](const std::string& what) { current_block->abandon(fiber, emulator::describe(site) + ": " + what); };
+Block& Cluster::reached(Fiber& fiber, Site site, unsigned rank) {
+  const auto refuse = [&](const std::string& what) { block_of(fiber).abandon(fiber, emulator::describe(site) + ": " + what); };
   if (rank >= blocks_.size())
     refuse("there is no block " + std::to_string(rank) + " in a cluster of " + std::to_string(blocks_.size()));
   if (phase_ == 0) refuse("block " + std::to_string(rank) + " may not have begun: no barrier of the cluster before");
   if (fiber.has_arrived) refuse("no order between " + emulator::describe(fiber.arrival) + " and its " + CLUSTER_WAIT);
   if (blocks_[rank]->is_done()) refuse("block " + std::to_string(rank) + " has ended");
+  return *blocks_[rank];
+}
+
+unsigned char* Cluster::place(Fiber& fiber, Site site, const void* own, unsigned bytes, unsigned rank) {
+  Block& block = reached(fiber, site, rank);
   const SharedMemory& shared = current_block->shared();
   const std::ptrdiff_t offset = static_cast<const unsigned char*>(own) - shared.begin();
   if (offset < 0 || offset + std::ptrdiff_t{bytes} > std::ptrdiff_t{shared.bytes()})
-    refuse("the pointer is not to shared memory");
-  return blocks_[rank]->shared().begin() + offset;
+    current_block->abandon(fiber, emulator::describe(site) + ": the pointer is not to shared memory");
+  return block.shared().begin() + offset;
 }
 
 void cluster_arrive(Site site) { current_block->cluster().arrive(current_fiber(), site); }

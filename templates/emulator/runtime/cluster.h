@@ -23,11 +23,16 @@ class Cluster {
 
   unsigned char* place(Fiber& fiber, Site site, const void* own, unsigned bytes, unsigned rank);
 
+  // The block of this rank, in whose memory the fiber is about to do something: it has begun and has not ended.
+  Block& reached(Fiber& fiber, Site site, unsigned rank);
+
+  // The block whose thread a fiber is.
+  Block& block_of(const Fiber& fiber);
+
  private:
   bool run_round();
   [[noreturn]] void explain_stall();
-  const Block& block_of(const Fiber& fiber) const;
-  std::string describe(const Fiber& fiber) const;
+  std::string describe(const Fiber& fiber);
 
   const bool descending_;
   const unsigned threads_;
@@ -37,6 +42,18 @@ class Cluster {
   const Fiber* first_;     // the first of them
   const Fiber* exited_;    // the first thread that has exited, if one has
   unsigned exited_count_;
+};
+
+// As long as it lives, shared addresses and barriers are those of another block of the cluster; the thread that runs stays.
+class Visit {
+ public:
+  explicit Visit(Block& visited) : own_(current_block) { current_block = &visited; }
+  ~Visit() { current_block = own_; }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+
+ private:
+  Block* const own_;
 };
 
 }  // namespace emulator

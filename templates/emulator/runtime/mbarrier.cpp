@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cluster.h"
 #include "mbarrier.h"
 #include "scheduler.h"
 
@@ -66,6 +67,11 @@ void mbarrier_arrive(const char* operation, unsigned address, unsigned bytes) {
   barrier.bytes += bytes;
   --barrier.missing;
   end_phase(address, barrier);
+}
+
+void mbarrier_arrive_at(Site site, unsigned address, unsigned rank) {
+  const Visit visit(current_block->cluster().reached(current_fiber(), site, rank));
+  mbarrier_arrive(site.operation, address, 0);
 }
 
 void mbarrier_wait(Site site, unsigned address, unsigned parity) {

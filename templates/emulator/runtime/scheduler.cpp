@@ -338,7 +338,8 @@ void fail(const char* format, ...) {
   std::vsnprintf(message, sizeof message, format, arguments);
   va_end(arguments);
   if (!current) throw Defect(message);  // outside all threads, as a load lands
-  current_block->abandon(current_fiber(), message);
+  Fiber& fiber = current_fiber();
+  current_block->cluster().block_of(fiber).abandon(fiber, message);  // which may be in another block's memory
 }
 
 // Shared addresses do not start at 0, so that a kernel that takes offsets for addresses is caught.

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "boxes.h"
+#include "cluster.h"
 #include "mbarrier.h"
 #include "scheduler.h"
 #include "swizzle.h"
@@ -197,6 +198,16 @@ void start_load(Site site, unsigned destination, const fw_tensor_map* map, unsig
   const BoxLoad load = box_of<BoxLoad>(site, map, destination, coordinates, rank);
   if (map->walks) fail("%s: the boxes of this tensor map walk pixels", site.operation);
   start(load, barrier);
+}
+
+void start_multicast(Site site, unsigned destination, const fw_tensor_map* map, unsigned barrier, unsigned mask,
+                     const int* coordinates, unsigned rank) {
+  if (mask == 0 || mask > 0xffff) fail("%s: %#x is no set of blocks", site.operation, mask);
+  Cluster& cluster = current_block->cluster();
+  for (unsigned left = mask; left != 0; left &= left - 1) {
+    const Visit visit(cluster.reached(current_fiber(), site, __builtin_ctz(left)));
+    start_load(site, destination, map, barrier, coordinates, rank);
+  }
 }
 
 void start_walk(Site site, unsigned destination, const fw_tensor_map* map, unsigned barrier, const int* coordinates,

@@ -12,13 +12,13 @@ ${ load }$
 <%- endfor %>
 }
 };
-<%- if cluster %>
-if (rank == 0) {
+<%- if evaluates %>
+if (${ evaluates }$) {
 <%- endif %>
 ask_for(0, taken % ${ sets }$);
 <%- if parts > 1 %>
 ask_for(1, (taken + 1) % ${ sets }$);
 <%- endif %>
-<%- if cluster %>
+<%- if evaluates %>
 }
 <%- endif %>

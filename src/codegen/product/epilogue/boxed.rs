@@ -77,8 +77,8 @@ struct AskText {
     read_bytes: u32,
     walk: Option<String>,
     loads: Vec<String>,
-    /// Whether blocks of a cluster share k, of which the first evaluates the epilogue.
-    cluster: bool,
+    /// The condition that the block evaluates the epilogue, where some of a cluster do not.
+    evaluates: Option<&'static str>,
 }
 
 /// Where the epilogue finds its part of shared memory, of the accumulators and of the maps.
@@ -170,7 +170,7 @@ impl Boxed<'_> {
             read_bytes: self.boxes.read_bytes(),
             walk: self.lines().map(|lines| lines.walk(&self.first_row_of_part())),
             loads: self.loads(read_places),
-            cluster: self.kernel.cluster > 1,
+            evaluates: super::super::wgmma::evaluates(self.kernel),
         };
         template::render(template!("product/epilogue/boxed_ask.cuh"), &record)
     }

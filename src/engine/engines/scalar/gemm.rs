@@ -3,7 +3,7 @@
 use super::NAME;
 use crate::device::Device;
 use crate::engine::config::{Field, ranked};
-use crate::engine::lowering::{GemmChoice, Instruction, Meeting, ProductPlan, combination_seconds};
+use crate::engine::lowering::{GemmChoice, Instruction, ProductPlan, combination_seconds};
 use crate::engine::{Bound, EngineConfig, Estimate, Knob, Offer, RankedConfig, Term, Waves};
 use crate::fusion::{Fusion, Product};
 use crate::kernel::{Fma, GemmTile, Kernel, Multiply, Number, Register};
@@ -60,7 +60,7 @@ const FMA_RATE: f64 = 90e9;
 impl Shape {
     fn choice(self, register: Register, splits: u32) -> GemmChoice {
         let multiply = Multiply::Fma(Fma { accumulator: register, thread_m: self.thread, thread_n: self.thread });
-        GemmChoice { tile: self.tile, multiply, splits, meeting: Meeting::Workspace, boxes: None }
+        GemmChoice::of_blocks(self.tile, multiply, splits)
     }
 }
 

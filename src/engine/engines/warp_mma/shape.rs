@@ -4,7 +4,7 @@ use super::{NAME, Tiles};
 use crate::device::Device;
 use crate::engine::config::{Field, ranked};
 use crate::engine::lowering::{
-    COMBINATION, GemmChoice, Meeting, OperandPlan, combination_seconds, fp8_registers, splits_that_fill, unpacks_fp8,
+    COMBINATION, GemmChoice, OperandPlan, combination_seconds, fp8_registers, splits_that_fill, unpacks_fp8,
 };
 use crate::engine::{Bound, EngineConfig, Estimate, Knob, RankedConfig, Term, Waves};
 use crate::graph::DataType;
@@ -221,7 +221,7 @@ impl Shape {
 
     fn choice(&self, tiles: &Tiles, splits: u32) -> GemmChoice {
         let multiply = self.multiply(tiles.operand, tiles.promotes);
-        GemmChoice { tile: self.tile(tiles.operand), multiply, splits, meeting: Meeting::Workspace, boxes: None }
+        GemmChoice::of_blocks(self.tile(tiles.operand), multiply, splits)
     }
 }
 
@@ -236,7 +236,7 @@ pub(super) fn choice(tiles: &Tiles, config: &EngineConfig) -> GemmChoice {
     let Config { tile, warp_m, warp_n, stages, fragments, splits } = config.fields(FIELDS);
     let (operand, promotes) = (tiles.operand, tiles.promotes);
     let multiply = Multiply::Mma(Mma { operand, warp_m, warp_n, stages, fragments, promotes });
-    GemmChoice { tile, multiply, splits, meeting: Meeting::Workspace, boxes: None }
+    GemmChoice::of_blocks(tile, multiply, splits)
 }
 
 fn blocks(shape: &Shape, operand: MmaType, extents: [i64; 4]) -> i64 {

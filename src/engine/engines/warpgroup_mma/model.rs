@@ -176,6 +176,9 @@ const MEETING: f64 = 1200.0;
 const MEETING_PART: f64 = 800.0;
 const MEETING_SUM: f64 = 0.25;
 
+/// Clocks until blocks of a cluster that share operands have begun and ended together.
+const SHARING: f64 = 800.0;
+
 /// How tiles are walked.
 struct Pace {
     /// Multiprocessors that have tiles.
@@ -184,15 +187,18 @@ struct Pace {
     blocks: f64,
     /// Part of the tiles for which B is read.
     streamed_b: f64,
+    /// Blocks of a cluster that receive what one of them asks for, of A and of B.
+    sharers: [f64; 2],
 }
 
 impl Candidate<'_> {
     /// Estimated time in clocks: the longest of tensor cores, shared memory, L2, boxes and memory for the tiles of a
     /// multiprocessor, the pipeline's first fill, the epilogues that nothing hides, and sums that go through the workspace.
     pub(super) fn estimate(&self, way: Way, through_workspace: bool, device: &Device) -> Estimate {
-        let Way { splits, meeting, staging, blocks, stationary } = way;
+        let Way { splits, meeting, cluster, staging, blocks, stationary } = way;
         let (sms, blocks) = (f64::from(device.sm_count), f64::from(blocks));
         let units = self.tiles() as f64 * f64::from(splits);
+        let sharers = [cluster[1], cluster[0]].map(f64::from);
         let columns = if stationary { self.columns() as f64 } else { 1.0 };
         let at_once = (sms * blocks / columns).floor() * columns;
         let waves = Waves::of(units, at_once);
@@ -204,7 +210,7 @@ impl Candidate<'_> {
         };
         let of_steps = |term: Term| Term { time: term.time * steps * beside, ..term };
         let streamed_b = if stationary { blocks / waves.count } else { 1.0 };
-        let tile = self.terms_of_step(Pace { busy: sms.min(units), blocks, streamed_b }, device).map(of_steps);
+        let tile = self.terms_of_step(Pace { busy: sms.min(units), blocks, streamed_b, sharers }, device).map(of_steps);
         let longest = tile.iter().map(|term| term.time).fold(0.0, f64::max);
         let epilogue = self.epilogue(staging);
         let (exposed, last) = match self.shape.schedule {
@@ -231,7 +237,7 @@ impl Candidate<'_> {
             at_once: tile.map(of_tiles).into_iter().chain([memory]).collect(),
             on_top: vec![
                 term(Bound::Copies, self.copy_seconds(device) * CLOCK),
-                term(Bound::Fill, FILL),
+                term(Bound::Fill, FILL + if cluster == [1, 1] { 0.0 } else { SHARING }),
                 term(Bound::Epilogue, exposed),
                 term(Bound::Epilogue, last),
                 term(Bound::Workspace, combination),
@@ -247,7 +253,7 @@ impl Candidate<'_> {
     }
 
     /// Clocks of a step of a tile, by what may bound it.
-    fn terms_of_step(&self, Pace { busy, blocks, streamed_b }: Pace, device: &Device) -> [Term; 5] {
+    fn terms_of_step(&self, Pace { busy, blocks, streamed_b, sharers }: Pace, device: &Device) -> [Term; 5] {
         let Shape { m, n, schedule } = self.shape;
         let (taps, [rows, columns]) = (f64::from(self.taps), self.loaded());
         let (m, n, bytes) = (f64::from(m), f64::from(n), f64::from(self.operand.bytes()));
@@ -264,7 +270,7 @@ impl Candidate<'_> {
         };
         let rate = 8192.0 / bytes;
         let least_step = if streamed_b < 1.0 { STEP_BESIDE_STATIONARY } else { STEP } / blocks.powf(BLOCKS_SHARE);
-        let [reads_a, reads_b] = self.l2_reads;
+        let [reads_a, reads_b] = [0, 1].map(|slot| self.l2_reads[slot] / sharers[slot]);
         let [rows_a, rows_b] = [self.box_rows[0].rows + self.rows_beyond, self.box_rows[1].rows * self.taps];
         let of_piece = PIECE_OF_ROW + PIECE_BESIDE_OTHERS * busy / f64::from(device.sm_count);
         let of_row = |BoxRows { bytes, pieces, .. }| {

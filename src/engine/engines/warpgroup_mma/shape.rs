@@ -23,6 +23,8 @@ pub(super) struct Way {
     /// Parts of k, and where their sums meet.
     pub(super) splits: u32,
     pub(super) meeting: Meeting,
+    /// Tiles below each other, and side by side, whose blocks are a cluster that shares operands.
+    pub(super) cluster: [u32; 2],
     pub(super) staging: Staging,
     /// Blocks that share a multiprocessor.
     pub(super) blocks: u32,
@@ -33,7 +35,7 @@ pub(super) struct Way {
 impl Way {
     /// A block on each multiprocessor, all of k.
     fn of(staging: Staging) -> Self {
-        Self { splits: 1, meeting: Meeting::Workspace, staging, blocks: 1, stationary: false }
+        Self { splits: 1, meeting: Meeting::Workspace, cluster: [1, 1], staging, blocks: 1, stationary: false }
     }
 
     /// Parts of k whose sums meet there; 1 where they meet elsewhere.
@@ -87,6 +89,16 @@ const FIELDS: &[Field<Config>] = &[
         knob: Knob::ClusterK,
         get: |config| config.way.parts_that_meet(Meeting::Cluster),
         set: |config, value| config.way.cuts(value, Meeting::Cluster),
+    },
+    Field {
+        knob: Knob::ClusterM,
+        get: |config| config.way.cluster[0],
+        set: |config, value| config.way.cluster[0] = value,
+    },
+    Field {
+        knob: Knob::ClusterN,
+        get: |config| config.way.cluster[1],
+        set: |config, value| config.way.cluster[1] = value,
     },
     Field {
         knob: Knob::SwapAb,
@@ -223,6 +235,13 @@ const MOST_PARTS_OF_A_CLUSTER: i64 = 4;
 
 /// Part of the multiprocessors that clusters of up to four blocks can have at once (an H200, 132: 30 clusters of four do, 32 do not).
 const IN_CLUSTERS: f64 = 0.91;
+
+/// Tiles below each other and side by side of clusters whose blocks share operands, the fewest steps along k for which these are tried, lines of a
+/// swizzle's pattern, and by how much clusters may reach beyond C.
+const SHARED_TILES: &[[u32; 2]] = &[[1, 2], [2, 1], [1, 4], [4, 1], [2, 2], [2, 4], [4, 2]];
+const STEPS_OF_SHARED_TILES: f64 = 16.0;
+const SWIZZLED_LINES: u32 = 8;
+const WASTED_IN_CLUSTERS: f64 = 1.15;
 
 /// Bytes of a sum.
 const SUM_BYTES: u32 = 4;
@@ -456,7 +475,35 @@ impl<'a> Candidate<'a> {
             let meeting = Meeting::Cluster;
             ways.extend(self.stagings(1).iter().map(|&staging| Way { splits, meeting, ..Way::of(staging) }));
         }
+        for cluster in self.shared_tiles(device) {
+            ways.extend(self.stagings(1).iter().take(1).map(|&staging| Way { cluster, ..Way::of(staging) }));
+        }
         ways
+    }
+
+    /// Numbers of tiles below each other and side by side that are tried as clusters whose blocks share operands: of matmuls that boxes bring as they are
+    /// multiplied, with a long k, where all clusters run at once.
+    fn shared_tiles(&self, device: &Device) -> Vec<[u32; 2]> {
+        let is_plain = self.plan.is_matmul() && self.plan.reduces_nothing() && !self.computes();
+        if !is_plain || self.plan.has_tail(self.operand) || self.steps() < STEPS_OF_SHARED_TILES {
+            return Vec::new();
+        }
+        let tile = self.shape.tile(self.step_k);
+        let counts = tile.counts(self.extents).map(Number::value);
+        let runs = |&&[m, n]: &&[u32; 2]| {
+            let blocks = [m, n].map(i64::from);
+            let clusters: i64 =
+                counts.iter().zip(blocks).map(|(count, blocks)| (count + blocks - 1) / blocks).product();
+            let all = self.extents[0] * clusters * blocks[0] * blocks[1];
+            let is_filled = all as f64 <= WASTED_IN_CLUSTERS * self.tiles() as f64;
+            is_filled && all as f64 <= f64::from(device.sm_count) * IN_CLUSTERS
+        };
+        // each asks for whole patterns of the swizzle
+        let is_cut = |&&[m, n]: &&[u32; 2]| {
+            let lines = [0, 1].map(|slot| self.plan.box_lines(slot, tile));
+            lines[0].is_multiple_of(SWIZZLED_LINES * n) && lines[1].is_multiple_of(SWIZZLED_LINES * m)
+        };
+        SHARED_TILES.iter().filter(runs).filter(is_cut).copied().collect()
     }
 
     /// Numbers of blocks of a cluster that share k that are tried: of narrow tiles of matmuls of few rows or columns, whose blocks read nothing that others do but
@@ -522,14 +569,15 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    fn choice(&self, stages: u32, Way { splits, meeting, staging, blocks, stationary }: Way) -> GemmChoice {
+    fn choice(&self, stages: u32, way: Way) -> GemmChoice {
+        let Way { splits, meeting, cluster: tiles_of_cluster, staging, blocks, stationary } = way;
         let Self { shape, operand, sums, .. } = *self;
         let (schedule, fills) = (shape.schedule, self.fills());
         let steps = (self.extents[3] + i64::from(self.step_k) - 1) / i64::from(self.step_k);
         let stationary_steps = if stationary { u32::try_from(steps).unwrap_or(u32::MAX) } else { 0 };
         let multiply = Multiply::Wgmma(Wgmma { operand, fills, schedule, stages, sums, blocks, stationary_steps });
         let boxes = self.boxed_bytes.filter(|_| staging == Staging::Boxes);
-        GemmChoice { tile: shape.tile(self.step_k), multiply, splits, meeting, boxes }
+        GemmChoice { tile: shape.tile(self.step_k), multiply, splits, meeting, tiles_of_cluster, boxes }
     }
 
     /// Registers of a thread for accumulators at most.
