@@ -80,7 +80,7 @@ ${ inside }$
 ${ meeting }$
 <%- endif %>
 <%- if evaluates %>
-if (!${ evaluates }$) break;
+if (!${ evaluates }$) continue;
 <%- endif %>
 
 ${ epilogue }$

@@ -27,6 +27,9 @@ pub(crate) fn trials(
         graphs().into_iter().map(|(name, graph)| (format!("{tier}::clusters::{name}"), graph, parts as fn(&_) -> _));
     let of_shared =
         shared().into_iter().map(|(name, graph)| (format!("{tier}::multicast::{name}"), graph, shares as fn(&_) -> _));
+    let of_walked = walked()
+        .into_iter()
+        .map(|(name, graph)| (format!("{tier}::multicast::walked_{name}"), graph, walks as fn(&_) -> _));
     let trial = |(number, (name, graph, knobs)): (usize, (String, Graph, Knobs))| {
         Trial::test(name, move || {
             let device = device()?;
@@ -41,7 +44,7 @@ pub(crate) fn trials(
             })
         })
     };
-    of_parts.chain(of_shared).enumerate().map(trial).collect()
+    of_parts.chain(of_shared).chain(of_walked).enumerate().map(trial).collect()
 }
 
 /// What the configs to run differ in, of one; none of one that is not to run.
@@ -54,6 +57,12 @@ fn parts(config: &EngineConfig) -> Option<Vec<u32>> {
 fn shares(config: &EngineConfig) -> Option<Vec<u32>> {
     let is_shared = config.knob(Knob::ClusterM, 1) * config.knob(Knob::ClusterN, 1) > 1;
     is_shared.then(|| SHARING.map(|knob| config.knob(knob, 0)).to_vec())
+}
+
+/// The smallest tiles, of which blocks walk several.
+fn walks(config: &EngineConfig) -> Option<Vec<u32>> {
+    let [tile_m, tile_n] = [Knob::TileM, Knob::TileN].map(|knob| config.knob(knob, 0));
+    shares(config).filter(|_| tile_m * tile_n <= 64 * 32)
 }
 
 /// A config for each set of values of the knobs, of those that are to run.
@@ -107,7 +116,7 @@ fn graphs() -> Vec<(&'static str, Graph)> {
     graphs
 }
 
-/// Graphs with a long k and fewer tiles than there are multiprocessors; some whose clusters reach beyond C.
+/// Graphs with a long k whose rows straddle lines of L2, in A, in B, or in both; some whose clusters reach beyond C.
 fn shared() -> Vec<(&'static str, Graph)> {
     use DataType::{BFloat16, Float, Fp8E4M3, Half, Int8, Int32};
     let bare = |_: &mut Graph, c| c;
@@ -119,15 +128,20 @@ fn shared() -> Vec<(&'static str, Graph)> {
         graph.pointwise("relu", PointwiseMode::ReluFwd, &[added])
     };
     vec![
-        ("matmul", matmul([1, 256, 256, 1024], [BFloat16; 2], true, bare)),
+        ("matmul", matmul([1, 256, 256, 1032], [BFloat16; 2], true, bare)),
         ("matmul_bias_residual_relu", matmul([1, 200, 248, 1096], [Half; 2], true, bias_and_residual)),
-        ("matmul_in_rows", matmul([1, 136, 448, 1032], [Half; 2], false, bare)),
-        ("matmuls", matmul([2, 130, 192, 1088], [BFloat16; 2], false, bare)),
-        ("matmul_few_rows", matmul([1, 48, 416, 1536], [BFloat16; 2], true, bare)),
-        ("matmul_odd_columns", matmul([1, 129, 257, 1024], [BFloat16; 2], true, bare)),
-        ("matmul_of_float", matmul([1, 256, 136, 600], [Float; 2], true, bare)),
-        ("matmul_of_fp8", matmul([1, 190, 288, 2080], [Fp8E4M3, BFloat16], true, bare)),
+        ("matmul_in_rows", matmul([1, 136, 456, 1088], [Half; 2], false, bare)),
+        ("matmuls", matmul([2, 130, 192, 1096], [BFloat16; 2], false, bare)),
+        ("matmul_few_rows", matmul([1, 48, 416, 1544], [BFloat16; 2], true, bare)),
+        ("matmul_odd_columns", matmul([1, 129, 257, 1032], [BFloat16; 2], true, bare)),
+        ("matmul_of_float", matmul([1, 256, 136, 604], [Float; 2], true, bare)),
+        ("matmul_of_fp8", matmul([1, 190, 288, 2096], [Fp8E4M3, BFloat16], true, bare)),
         ("matmul_of_int8", matmul([1, 256, 144, 2064], [Int8, Int32], true, bare)),
         ("matmul_of_told_extents", matmul([1, 136, 416, 1032], [BFloat16; 2], true, bare).with_dynamic_shapes()),
     ]
+}
+
+/// One of more tiles than run at once.
+fn walked() -> Vec<(&'static str, Graph)> {
+    vec![("matmul", matmul([1, 1160, 248, 1032], [DataType::BFloat16; 2], true, |_, c| c))]
 }

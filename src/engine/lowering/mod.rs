@@ -45,5 +45,7 @@ pub(super) use operand::{Instruction, OperandPlan, Straddling, are_boxed};
 pub(super) use pass::{
     CoreSums, LAUNCH_SECONDS, candidates as pass_candidates, lower as lower_passes, lower_after_sums,
 };
-pub(super) use product::{COMBINATION, GemmChoice, Meeting, ProductPlan, combination_seconds, splits_that_fill};
+pub(super) use product::{
+    COMBINATION, GemmChoice, Meeting, ProductPlan, blocks_in_clusters, combination_seconds, splits_that_fill,
+};
 pub(super) use sweep::{Width, over, program_parameters, span};

@@ -562,7 +562,7 @@ impl Lowering<'_> {
         const ROWS: u32 = 8;
         let cluster = self.choice.cluster();
         let GemmTile { m, n, .. } = cluster.tile(self.choice.tile);
-        let at_once = self.device.sm_count / (cluster.m * cluster.n);
+        let at_once = blocks_in_clusters(cluster.m * cluster.n, self.device) / (cluster.m * cluster.n);
         let read = |rows: &u32| rows * m + at_once.div_ceil(*rows) * n;
         match self.choice.multiply {
             Multiply::Wgmma(_) => [4, 8, 16, 32].into_iter().min_by_key(read).unwrap_or(ROWS),
@@ -719,8 +719,11 @@ impl Lowering<'_> {
 
     fn grid(&self, gemm: &GemmKernel) -> [u32; 2] {
         match self.choice.multiply {
-            // clusters have one tile, or one for each block
-            Multiply::Wgmma(_) if gemm.cluster.blocks() > 1 => [to_u32(gemm.units().value()), 1],
+            // a cluster for each tile
+            Multiply::Wgmma(_) if gemm.cluster.k > 1 => [to_u32(gemm.units().value()), 1],
+            Multiply::Wgmma(_) if gemm.cluster.multicasts() => {
+                [to_u32(gemm.units().value()).min(blocks_in_clusters(gemm.cluster.blocks(), self.device)), 1]
+            }
             Multiply::Wgmma(wgmma) => {
                 let [batch, ..] = gemm.space.extents();
                 let parts = batch * i64::from(self.choice.splits);
@@ -771,6 +774,17 @@ fn staying_blocks(matrices: i64, [tiles_m, tiles_n]: [i64; 2], wgmma: &Wgmma, de
         _ => blocks - blocks % to_u32(matrices * tiles_n),
     }
 }
+
+/// Blocks that run at once, one on a multiprocessor, where so many are a cluster: its blocks share a part of the chip (an H200, 132 multiprocessors: 66
+/// clusters of two do, 30 of four, not 32).
+pub(in crate::engine) fn blocks_in_clusters(blocks: u32, device: &Device) -> u32 {
+    let multiprocessors = match blocks {
+        ..=2 => device.sm_count,
+        _ => (f64::from(device.sm_count) * IN_LARGE_CLUSTERS) as u32,
+    };
+    multiprocessors - multiprocessors % blocks
+}
+const IN_LARGE_CLUSTERS: f64 = 0.91;
 
 /// Reductions with their partial results, those of the same indices together.
 fn by_reduced_indices(mut left: Vec<(PartialReduction, Parameter)>) -> Vec<Vec<(PartialReduction, Parameter)>> {
