@@ -399,7 +399,8 @@ impl<'a> Candidate<'a> {
             turned_rows: rows(turned),
             copied_pieces: copied.into_iter().map(pieces).sum(),
             box_rows: plan.box_rows(tile, operand),
-            l2_reads: plan.operands.each_ref().map(|operand| super::model::l2_reads(operand.straddles())),
+            l2_reads: [0, 1]
+                .map(|slot| super::model::l2_reads(plan.operands[slot].straddles(), slot == 0 && plan.is_matmul())),
             fragment_rows: in_fragments().map(|(_, rows)| rows).sum(),
             fragment_loads: in_fragments().map(|(operand, _)| plan.side_loads_along_k(operand)).sum(),
         }
@@ -481,8 +482,8 @@ impl<'a> Candidate<'a> {
     }
 
     /// Numbers of tiles below each other and side by side that are tried as clusters whose blocks share operands that boxes bring as they are multiplied: of
-    /// matmuls with a long k, those whose rows straddle lines of L2, which gives each line to a cluster once then (46 products on an H200: with rows that
-    /// straddle, the same tile took 0.76 to 1.0 of the time, without 1.01 to 1.15).
+    /// matmuls with a long k, where rows of B straddle lines of L2, and of A too where that is shared. The fastest took 0.77 to 1.05 of the time of the
+    /// fastest others there (30 products on an H200, 2026-11-29), 1.0 to 1.19 where rows of A alone straddle (13), and the same tile 1.01 to 1.15 where none do (40).
     fn shared_tiles(&self) -> Vec<[u32; 2]> {
         let is_plain = self.plan.is_matmul() && self.plan.reduces_nothing() && !self.computes();
         if !is_plain || self.plan.has_tail(self.operand) || self.steps() < STEPS_OF_SHARED_TILES {
@@ -490,7 +491,7 @@ impl<'a> Candidate<'a> {
         }
         let tile = self.shape.tile(self.step_k);
         let straddle = |slot: usize| self.l2_reads[slot] > 1.0;
-        let are_worth_it = |&&[m, n]: &&[u32; 2]| (m == 1 || straddle(1)) && (n == 1 || straddle(0));
+        let are_worth_it = |&&[_, n]: &&[u32; 2]| straddle(1) && (n == 1 || straddle(0));
         let are_filled =
             |&&cluster: &&[u32; 2]| self.tiles_of(cluster) as f64 <= WASTED_IN_CLUSTERS * self.tiles() as f64;
         // each asks for whole patterns of the swizzle
