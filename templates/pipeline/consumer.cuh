@@ -2,7 +2,7 @@
    epilogue of its tile. With `turns`, the two warpgroups take tiles in turns: the products of one run beside the epilogue of the other. -#>
 const unsigned consumer = warp / 4 - 1;
 <%- if release.told %>
-${ release.told }$  // a lane for each block that asks for some of what the stages hold
+${ release.told }$  // a lane for each block that fills stages here
 <%- endif %>
 ${ declarations }$
 <%- if turns %>

@@ -1,4 +1,4 @@
-// fusewright 0.1.0, engine config: warpgroup_mma tile_m=64 tile_n=32 stages=12 schedule=ping_pong split_k=5
+// fusewright 0.1.0, engine config: warpgroup_mma tile_m=128 tile_n=16 stages=11 schedule=cooperative split_k=5
 // t0 = input FLOAT [3, 36, 21, 20] stride [15120, 1, 720, 36]
 // t1 = input FLOAT [3, 33, 41, 39] stride [52767, 1, 1287, 33]
 // t3 = copy FLOAT [1, 36, 1260] stride [46080, 1280, 1]
@@ -92,8 +92,8 @@ fw_unfold_1(const float* __restrict__ p_t1, float* __restrict__ p_t4) {
 // a zero outside an operand, times what is not finite, is no product: sums that are NaN once more, over elements inside
 static __device__ __noinline__ void fw_sum_inside(float* sums, unsigned first_row, unsigned first_column, unsigned m0, unsigned n0, int first, int steps, const float* p_t0, const float* p_t1) {
 #pragma unroll 1
-  for (unsigned i = 0; i < 16; ++i) {
-    const unsigned row = first_row + i / 2 % 2 * 8, column = first_column + i / 4 % 4 * 8 + i % 2;
+  for (unsigned i = 0; i < 8; ++i) {
+    const unsigned row = first_row + i / 2 % 2 * 8, column = first_column + i / 4 % 2 * 8 + i % 2;
     float& sum = sums[i];
     if (sum == sum) continue;
     const unsigned line = row, piece = column;
@@ -134,7 +134,7 @@ static __device__ __noinline__ void fw_sum_inside(float* sums, unsigned first_ro
     sum = inside;
   }
 }
-#define FW_ROWS_0 "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7, acc8, acc9, acc10, acc11, acc12, acc13, acc14, acc15"
+#define FW_ROWS_0 "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7"
 extern "C" __global__ void __launch_bounds__(384, 1)
 fw_convolution_backward_filter_2(const float* __restrict__ p_t0,
   const float* __restrict__ p_t1,
@@ -142,21 +142,18 @@ fw_convolution_backward_filter_2(const float* __restrict__ p_t0,
   const __grid_constant__ fw_tensor_map map0,
   const __grid_constant__ fw_tensor_map map1) {
   FW_SHARED(shared_bytes);
-  FW_ACCUMULATORS_float(16);
+  FW_ACCUMULATORS_float(8);
   const unsigned shared = fw_shared_address(shared_bytes);
   const unsigned warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
-  const unsigned full = shared + 167936, empty = full + 96;  // an mbarrier each for a stage
-  const unsigned turn = empty + 96;  // and one for each consumer
+  const unsigned full = shared + 215040, empty = full + 88;  // an mbarrier each for a stage
   if (threadIdx.x == 0) {
     fw_tma_prefetch(&map0);
     fw_tma_prefetch(&map1);
 #pragma unroll
-    for (unsigned stage = 0; stage < 12; ++stage) {
+    for (unsigned stage = 0; stage < 11; ++stage) {
       fw_mbarrier_init(full + 8 * stage, 1);
-      fw_mbarrier_init(empty + 8 * stage, 4);  // warps that multiply what is in it
+      fw_mbarrier_init(empty + 8 * stage, 8);  // warps that multiply what is in it
     }
-    fw_mbarrier_init(turn, 4);
-    fw_mbarrier_init(turn + 8, 4);
     fw_mbarrier_init_fence();
   }
   __syncthreads();
@@ -164,92 +161,83 @@ fw_convolution_backward_filter_2(const float* __restrict__ p_t0,
 
   if (warp < 4) {
     fw_decrease_registers<40>();
-    // one thread asks for the tiles of A and B, up to 12 ahead
+    // one thread asks for the tiles of A and B, up to 11 ahead
     if (warp == 0 && fw_elect()) {
       unsigned stage = 0, parity = 1;
 #pragma unroll 1
-      for (unsigned unit = blockIdx.x; unit < 50u; unit += gridDim.x) {
+      for (unsigned unit = blockIdx.x; unit < 95u; unit += gridDim.x) {
         // a tile of C, and a part of k
-        const unsigned split = unit / 10u, number = unit % 10u;
+        const unsigned split = unit / 19u, number = unit % 19u;
         const int first = split * 8, steps = min(8, 40 - first);
-        const unsigned m0 = 0, n0 = number * 32;
+        const unsigned m0 = 0, n0 = number * 16;
 #pragma unroll 1
         for (int step = 0; step < steps; ++step) {
           fw_mbarrier_wait(empty + 8 * stage, parity);
-          fw_mbarrier_expect(full + 8 * stage, 8704);
-          const unsigned tile = shared + stage * 12288;
+          fw_mbarrier_expect(full + 8 * stage, 6656);
+          const unsigned tile = shared + stage * 18432;
           const unsigned k0 = (unsigned)(first + step) * 32;
           // A: t3
           fw_tma_load(tile, &map0, full + 8 * stage, k0, m0);
           // B: t4
-          fw_tma_load(tile + 8192, &map1, full + 8 * stage, k0, n0);
-          if (++stage == 12) stage = 0, parity ^= 1;
+          fw_tma_load(tile + 16384, &map1, full + 8 * stage, k0, n0);
+          if (++stage == 11) stage = 0, parity ^= 1;
         }
       }
     }
   } else {
     fw_increase_registers<232>();
     const unsigned consumer = warp / 4 - 1;
-    float* const piece_c = reinterpret_cast<float*>(shared_bytes + 147456 + (warp - 4) * 2560);  // of 16 rows, 32 columns
-    float* const lane_c = piece_c + lane / 4 * 40 + lane % 4 * 2;
-    const auto steps_of = [&](unsigned unit) { return min(8u, 40u - unit / 10u * 8u); };
-    const unsigned skipped = consumer == 0 || blockIdx.x >= 50u ? 0 : steps_of(blockIdx.x);  // the first tile is the other's
-    unsigned stage = skipped % 12, parity = skipped / 12 & 1, turn_parity = consumer == 0;
+    float* const piece_c = reinterpret_cast<float*>(shared_bytes + 202752 + (warp - 4) * 1536);  // of 16 rows, 16 columns
+    float* const lane_c = piece_c + lane / 4 * 24 + lane % 4 * 2;
+    unsigned stage = 0, parity = 0;
 #pragma unroll 1
-    for (unsigned unit = blockIdx.x + consumer * gridDim.x; unit < 50u; unit += 2 * gridDim.x) {
+    for (unsigned unit = blockIdx.x; unit < 95u; unit += gridDim.x) {
       // a tile of C, and a part of k
-      const unsigned split = unit / 10u, number = unit % 10u;
+      const unsigned split = unit / 19u, number = unit % 19u;
       const int first = split * 8, steps = min(8, 40 - first);
-      const unsigned m0 = 0, n0 = number * 32;
-      fw_mbarrier_wait(turn + 8 * consumer, turn_parity);
-      turn_parity ^= 1;
+      const unsigned m0 = 0, n0 = number * 16;
       unsigned multiplied = 0;  // the stage before, which may still be read
 #pragma unroll 1
       for (int step = 0; step < steps; ++step) {
         fw_mbarrier_wait(full + 8 * stage, parity);
-        const unsigned tile = shared + stage * 12288;
-        const unsigned long long a = fw_matrix_descriptor<128>(tile, 16, 1024);
-        const unsigned long long b = fw_matrix_descriptor<128>(tile + 8192, 16, 1024);
+        const unsigned tile = shared + stage * 18432;
+        const unsigned long long a = fw_matrix_descriptor<128>(tile + consumer * 8192, 16, 1024);
+        const unsigned long long b = fw_matrix_descriptor<128>(tile + 16384, 16, 1024);
         FW_PRODUCTS(a, b, step,
-          FW_PRODUCT("m64n32k8.f32.tf32.tf32", FW_ROWS_0, 0, 0, "p", ", 1, 1")
-          FW_PRODUCT("m64n32k8.f32.tf32.tf32", FW_ROWS_0, 2, 2, "1", ", 1, 1")
-          FW_PRODUCT("m64n32k8.f32.tf32.tf32", FW_ROWS_0, 4, 4, "1", ", 1, 1")
-          FW_PRODUCT("m64n32k8.f32.tf32.tf32", FW_ROWS_0, 6, 6, "1", ", 1, 1"));
-        if (step == steps - 1 && lane == 0) fw_mbarrier_arrive(turn + 8 * (consumer ^ 1));  // the other's products come next
+          FW_PRODUCT("m64n16k8.f32.tf32.tf32", FW_ROWS_0, 0, 0, "p", ", 1, 1")
+          FW_PRODUCT("m64n16k8.f32.tf32.tf32", FW_ROWS_0, 2, 2, "1", ", 1, 1")
+          FW_PRODUCT("m64n16k8.f32.tf32.tf32", FW_ROWS_0, 4, 4, "1", ", 1, 1")
+          FW_PRODUCT("m64n16k8.f32.tf32.tf32", FW_ROWS_0, 6, 6, "1", ", 1, 1"));
         fw_wgmma_wait<1>();
         if (step > 0 && lane == 0) fw_mbarrier_arrive(empty + 8 * multiplied);
         multiplied = stage;
-        if (++stage == 12) stage = 0, parity ^= 1;
+        if (++stage == 11) stage = 0, parity ^= 1;
       }
       fw_wgmma_wait<0>();
       if (lane == 0) fw_mbarrier_arrive(empty + 8 * multiplied);
-      if (unit + gridDim.x < 50u) stage += steps_of(unit + gridDim.x);  // the stages of the other's tile
-      parity ^= stage / 12 & 1;
-      stage %= 12;
       float told = 0.0f;  // finite unless some sum is not
       FW_TELL(told,
         FW_PAIR(0, 2));
       if (!isfinite(told)) {
-        alignas(16) float again[16];
+        alignas(16) float again[8];
         FW_KEEP(again,
-          FW_TO(0, 0, 1, 2, 3) FW_TO(16, 4, 5, 6, 7) FW_TO(32, 8, 9, 10, 11) FW_TO(48, 12, 13, 14, 15));
-        fw_sum_inside(again, warp % 4 * 16 + lane / 4, lane % 4 * 2, m0, n0, first, steps, p_t0, p_t1);
+          FW_TO(0, 0, 1, 2, 3) FW_TO(16, 4, 5, 6, 7));
+        fw_sum_inside(again, consumer * 64 + warp % 4 * 16 + lane / 4, lane % 4 * 2, m0, n0, first, steps, p_t0, p_t1);
         FW_KEEP(again,
-          FW_FROM(0, 0, 1, 2, 3) FW_FROM(16, 4, 5, 6, 7) FW_FROM(32, 8, 9, 10, 11) FW_FROM(48, 12, 13, 14, 15));
+          FW_FROM(0, 0, 1, 2, 3) FW_FROM(16, 4, 5, 6, 7));
       }
 
-      // a warp takes 16 rows and 32 columns at a time through its own piece of shared memory
-      const unsigned warp_m0 = m0 + warp % 4 * 16;
+      // a warp takes 16 rows and 16 columns at a time through its own piece of shared memory
+      const unsigned warp_m0 = m0 + consumer * 64 + warp % 4 * 16;
       const unsigned chunk_n0 = n0;
-      fw_put_rows<0, 40>(lane_c); fw_put_rows<4, 40>(lane_c + 8);
-      fw_put_rows<8, 40>(lane_c + 16); fw_put_rows<12, 40>(lane_c + 24);
+      fw_put_rows<0, 24>(lane_c); fw_put_rows<4, 24>(lane_c + 8);
       __syncwarp();
       // the sums go to the workspace, where later functions take them from
 #pragma unroll 4
-      for (unsigned i = lane; i < 512; i += 32) {
-        const unsigned line = i / 32, piece = i % 32;
+      for (unsigned i = lane; i < 256; i += 32) {
+        const unsigned line = i / 16, piece = i % 16;
         const unsigned m = warp_m0 + line, n = chunk_n0 + piece;
-        if (m < 36 && n < 297) accumulators[split * 10692ull + m * 297 + n] = piece_c[line * 40 + piece];
+        if (m < 36 && n < 297) accumulators[split * 10692ull + m * 297 + n] = piece_c[line * 24 + piece];
       }
       __syncwarp();
     }

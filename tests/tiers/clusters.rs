@@ -120,6 +120,10 @@ fn graphs() -> Vec<(&'static str, Graph)> {
 fn shared() -> Vec<(&'static str, Graph)> {
     use DataType::{BFloat16, Float, Fp8E4M3, Half, Int8, Int32};
     let bare = |_: &mut Graph, c| c;
+    let in_half = |graph: &mut Graph, c| {
+        graph.last_operation().compute_data_type = Some(Half);
+        c
+    };
     let bias_and_residual = |graph: &mut Graph, c| {
         let bias = graph.tensor(Tensor::new("bias").row_major([1, 1, 248]));
         let residual = graph.tensor(Tensor::new("residual").row_major([1, 200, 248]));
@@ -131,12 +135,13 @@ fn shared() -> Vec<(&'static str, Graph)> {
         ("matmul", matmul([1, 256, 256, 1032], [BFloat16; 2], true, bare)),
         ("matmul_bias_residual_relu", matmul([1, 200, 248, 1096], [Half; 2], true, bias_and_residual)),
         ("matmul_in_rows", matmul([1, 136, 456, 1088], [Half; 2], false, bare)),
-        ("matmuls", matmul([2, 130, 192, 1096], [BFloat16; 2], false, bare)),
+        ("matmuls", matmul([2, 130, 200, 1096], [BFloat16; 2], false, bare)),
         ("matmul_few_rows", matmul([1, 48, 416, 1544], [BFloat16; 2], true, bare)),
         ("matmul_odd_columns", matmul([1, 129, 257, 1032], [BFloat16; 2], true, bare)),
         ("matmul_of_float", matmul([1, 256, 136, 604], [Float; 2], true, bare)),
         ("matmul_of_fp8", matmul([1, 190, 288, 2096], [Fp8E4M3, BFloat16], true, bare)),
         ("matmul_of_int8", matmul([1, 256, 144, 2064], [Int8, Int32], true, bare)),
+        ("matmul_of_half_sums", matmul([1, 136, 264, 1160], [Half; 2], true, in_half)),
         ("matmul_of_told_extents", matmul([1, 136, 416, 1032], [BFloat16; 2], true, bare).with_dynamic_shapes()),
     ]
 }

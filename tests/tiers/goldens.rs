@@ -48,6 +48,7 @@ const GOLDENS: &[&str] = &[
     "norm_finalize",
     "mm_both_mainloops_two_outputs",
     "mm_boxes_half",
+    "mm_half_wide",
     "mm_boolean_output",
     "conv_fprop_add_maxpool",
     "conv_copied_wgrad_odd_inputs",
@@ -59,9 +60,13 @@ const GOLDENS: &[&str] = &[
     "mm_reduce_amax_all",
 ];
 
-/// Those of another config than the first choice: wide tiles, stages that are evaluated first, and taps of a row together, which small graphs would not get.
+/// Those of another config than the first choice: wide tiles, clusters, stages that are evaluated first, and taps of a row together, which small graphs would not get.
 const CONFIGS: &[(&str, &str)] = &[
     ("mm_boxes_half", "warpgroup_mma tile_m=64 tile_n=64 stages=6 schedule=ping_pong tma_epilogue=1"),
+    (
+        "mm_half_wide",
+        "warpgroup_mma tile_m=64 tile_n=96 stages=4 schedule=ping_pong cluster_m=2 cluster_n=2 tma_epilogue=1",
+    ),
     (
         "conv_evaluated_fprop_odd_inputs",
         "warpgroup_mma tile_m=64 tile_n=64 stages=6 schedule=ping_pong tma_epilogue=1 evaluate_first=1",

@@ -216,13 +216,14 @@ pub(super) fn place(kernel: &GemmKernel, number: &str) -> Result<String, Error> 
     };
     let names_blocks = !is_raster && reads_blocks(kernel);
     let (at_m, at_n) = if names_blocks { ("block_m", "block_n") } else { (&*block_m, &*block_n) };
-    let inside = |rank: &str, blocks: u32, size: u32| match blocks {
-        1 => String::new(),
-        _ => format!(" + {rank} * {size}"),
+    let of_rank = |origin: String, rank: &str, blocks: u32, size: u32| match (blocks, &*origin) {
+        (1, _) => origin,
+        (_, "0") => format!("{rank} * {size}"),
+        _ => format!("{origin} + {rank} * {size}"),
     };
     let tile = [
-        origin(at_m, together.m) + &inside(RANKS[0], kernel.cluster.m, kernel.tile.m),
-        origin(at_n, together.n) + &inside(RANKS[1], kernel.cluster.n, kernel.tile.n),
+        of_rank(origin(at_m, together.m), RANKS[0], kernel.cluster.m, kernel.tile.m),
+        of_rank(origin(at_n, together.n), RANKS[1], kernel.cluster.n, kernel.tile.n),
     ];
     let named_block = names_blocks.then(|| [block_m.clone(), block_n.clone()]);
     template::render(

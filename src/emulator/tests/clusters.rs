@@ -1,7 +1,8 @@
-//! Clusters: blocks that wait for each other and store to each other's shared memory.
+//! Clusters: blocks that wait for each other, store to each other's shared memory, and receive what others ask for.
 
 use super::*;
 use crate::codegen::device_code;
+use crate::kernel::{MapElement, Swizzle, TensorMap};
 
 const CLUSTER: &str = include_str!("cluster.cu");
 
@@ -136,4 +137,63 @@ fn stores_that_nothing_orders() {
 fn the_first_defective_cluster_is_named() {
     let case = body(&format!("{MEET} if (b >= 5) s[64] = 0.0f;")).grid([64, 1]);
     case.expect_reported(&["block (5, 0, 0)"]);
+}
+
+/// Two blocks that ask for two rows of four each, which both receive.
+fn multicast() -> Case {
+    let map = TensorMap {
+        tensor: ids(1)[0],
+        element: MapElement::Float,
+        rank: 2,
+        dims: [32, 4, 0, 0, 0],
+        strides: [128, 0, 0, 0],
+        box_dims: [32, 2, 0, 0, 0],
+        swizzle: Swizzle::None,
+        pixels: None,
+        lead: 0,
+        next_line_later: true,
+    };
+    let text = format!(
+        "extern \"C\" __global__ void k(const __grid_constant__ fw_tensor_map map, const float* __restrict__ x, float* __restrict__ y) {{\n  \
+         FW_SHARED(shared);\n  const unsigned s = fw_shared_address(shared), m = s + 512, t = threadIdx.x, b = blockIdx.x;\n  \
+         if (t == 0) {{ fw_mbarrier_init(m, 1); fw_mbarrier_init_fence(); }}\n  __syncthreads();\n  {MEET}  // all have their barriers\n  \
+         if (t == 0) {{ fw_mbarrier_expect(m, 512); fw_tma_load_multicast(s + 256 * b, &map, m, 3u, 0, 2 * b); }}\n  \
+         fw_mbarrier_wait(m, 0);\n  for (unsigned i = t; i < 128; i += 64) y[128 * b + i] = reinterpret_cast<const float*>(shared)[i];\n  \
+         {MEET}\n}}"
+    );
+    let values = vec![Value::Map(1, map), Value::Input(floats((0..128).map(|i| i as f32))), Value::Output(1024)];
+    Case::new(&text, "k", values).grid([2, 1]).cluster(2).block([64, 1, 1]).shared(520)
+}
+
+#[test]
+fn what_one_block_asks_for_comes_to_all() {
+    let Some(outputs) = multicast().run() else { return };
+    assert_eq!(as_floats(&outputs[0]), (0..256).map(|i| (i % 128) as f32).collect::<Vec<_>>());
+}
+
+#[test]
+fn defects_of_multicasts() {
+    for (from, to, words) in [
+        ("fw_cluster_arrive(); fw_cluster_wait();  // all", "// all", "may not have begun: no barrier of the cluster"),
+        ("3u", "1u << b", "lacks 0 of 1 arrivals and 256 bytes"),
+        ("3u", "6u", "there is no block 2 in a cluster of 2"),
+        ("3u", "0u", "0 is no set of blocks"),
+        ("fw_mbarrier_init_fence();", "", "no fw_mbarrier_init_fence since the mbarrier"),
+        ("s + 256 * b", "s + 512", "is outside the launch's 520 bytes"),
+    ] {
+        multicast().planted(from, to).expect_wrong(&[words]);
+    }
+}
+
+#[test]
+fn arrivals_at_barriers_of_other_blocks() {
+    let init = "const unsigned m = fw_shared_address(s); if (t == 0) { fw_mbarrier_init(m, 64); fw_mbarrier_init_fence(); }\n  __syncthreads();";
+    let arrive = "fw_mbarrier_arrive_at(m, 1 - b);\n  fw_mbarrier_wait(m, 0); y[b * 64 + t] = x[b * 64 + t];";
+    let case = body(&format!("{init} {MEET}\n  {arrive} {MEET}"));
+    let Some(outputs) = case.run() else { return };
+    assert_eq!(as_floats(&outputs[0]), (0..128).map(|i| i as f32).collect::<Vec<_>>());
+    case.clone().planted("(m, 64)", "(m, 65)").expect_wrong(&["lacks 1 of 65 arrivals"]);
+    case.clone().planted("1 - b);", "b + 1);").expect_wrong(&["there is no block 2 in a cluster of 2"]);
+    body(&format!("{init} {MEET} if (b == 0) return;\n  fw_mbarrier_arrive_at(m, 0);"))
+        .expect_reported(&["fw_mbarrier_arrive_at (kernel.cu:7): block 0 has ended"]);
 }
