@@ -251,6 +251,39 @@ fn reads_blocks(kernel: &GemmKernel) -> bool {
     matches!(&kernel.epilogue, Epilogue::Fused(fused) if !fused.reductions.is_empty())
 }
 
+/// Whether the tile of a block lies in C.
+const IS_IN_C: &str = "is_in_c";
+
+/// The condition that a block evaluates the epilogue of its tile: where k is shared only the first of a cluster does, and of clusters that reach beyond
+/// C not all have tiles there. `None` where every block does.
+pub(super) fn evaluates(kernel: &GemmKernel) -> Option<&'static str> {
+    match kernel.cluster.k {
+        1 => (!beyond_c(kernel).is_empty()).then_some(IS_IN_C),
+        _ => Some("rank == 0"),
+    }
+}
+
+/// The line that defines whether the tile of a block lies in C, where clusters may reach beyond it.
+pub(super) fn is_in_c(kernel: &GemmKernel) -> Option<String> {
+    let [_, rows, columns, _] = kernel.space.numbers();
+    let below = |role: &Role| match role {
+        Role::Row => format!("{} < {rows}", TILE_ORIGIN[0]),
+        _ => format!("{} < {columns}", TILE_ORIGIN[1]),
+    };
+    let conditions: Vec<String> = beyond_c(kernel).iter().map(below).collect();
+    (!conditions.is_empty()).then(|| format!("const bool {IS_IN_C} = {};", conditions.join(" && ")))
+}
+
+/// Whether rows, and columns, of tiles of clusters may lie beyond C.
+fn beyond_c(kernel: &GemmKernel) -> Vec<Role> {
+    let counts = kernel.tile.counts(kernel.space.numbers());
+    let along = [(Role::Row, kernel.cluster.m), (Role::Column, kernel.cluster.n)].into_iter().zip(counts);
+    let reaches = |&((_, blocks), count): &((Role, u32), Number)| {
+        blocks > 1 && (count.is_told() || count.value() % i64::from(blocks) != 0)
+    };
+    along.filter(reaches).map(|((role, _), _)| role).collect()
+}
+
 /// The digits of some indices at the indices' variables: definitions for `needed` to choose from.
 pub(super) fn digit_definitions(kernel: &GemmKernel, roles: &[Role]) -> Vec<Definition> {
     let digits = |&role: &Role| kernel.space.definitions_at(role, &Index::variable(Quantity::Index(role)));

@@ -7,14 +7,14 @@ use serde::Serialize;
 use super::epilogue::{self, EpilogueParts, Mending, Places, staged};
 use super::loads::{BoxLoads, Boxed, LoadsText};
 use super::operand::{Side, filled, fragments};
-use super::unit::{Steps, TILE_ORIGIN, place, quotient, remainder, zeros};
+use super::unit::{Steps, evaluates, is_in_c, place, quotient, remainder, zeros};
 use crate::codegen::names;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{DataType, FinalizedGraph};
 use crate::kernel::{
-    Boxes, CONSUMERS, ChannelTail, ClusterShape, Epilogue, Fetch, GemmKernel, MmaType, Number, Operand, Register, Role,
+    Boxes, CONSUMERS, ChannelTail, ClusterShape, Epilogue, Fetch, GemmKernel, MmaType, Number, Operand, Register,
     Schedule, Sums, TensorMap, WARPGROUP, WGMMA_ROWS, Wgmma, row_along_outer,
 };
 
@@ -686,7 +686,7 @@ impl<'a> Skeleton<'a> {
             waits: fragments.is_none(),
             inside: self.inside(used)?,
             release: self.release(),
-            is_in_c: self.is_in_c(),
+            is_in_c: is_in_c(self.kernel),
             evaluates: evaluates(self.kernel).filter(|_| self.kernel.cluster.multicasts()),
             meeting: self.meeting(used)?,
             epilogue: epilogue.body,
@@ -751,20 +751,6 @@ impl<'a> Skeleton<'a> {
         };
         let told = format!("const bool is_told = lane < {}{of_row_or_column};", cluster.blocks());
         ReleaseText { who: "is_told", arrive: "fw_mbarrier_arrive_at", at: ", lane", told: Some(told) }
-    }
-
-    /// The line that defines whether the tile of a block lies in C, where clusters may reach beyond it.
-    fn is_in_c(&self) -> Option<String> {
-        let conditions: Vec<String> = beyond_c(self.kernel)
-            .into_iter()
-            .map(|role| {
-                let [_, rows, columns, _] = self.kernel.space.numbers();
-                let (origin, extent) =
-                    if role == Role::Row { (TILE_ORIGIN[0], rows) } else { (TILE_ORIGIN[1], columns) };
-                format!("{origin} < {extent}")
-            })
-            .collect();
-        (!conditions.is_empty()).then(|| format!("const bool {IS_IN_C} = {};", conditions.join(" && ")))
     }
 
     fn inside(&self, used: &mut Used) -> Result<Option<String>, Error> {
@@ -993,28 +979,6 @@ impl<'a> Skeleton<'a> {
         });
         format!("{sum}.{a}.{b}")
     }
-}
-
-/// Whether the tile of a block lies in C.
-const IS_IN_C: &str = "is_in_c";
-
-/// The condition that a block evaluates the epilogue of its tile: where k is shared only the first of a cluster does, and of clusters that reach beyond
-/// C not all have tiles there. `None` where every block does.
-pub(super) fn evaluates(kernel: &GemmKernel) -> Option<&'static str> {
-    match kernel.cluster.k {
-        1 => (!beyond_c(kernel).is_empty()).then_some(IS_IN_C),
-        _ => Some("rank == 0"),
-    }
-}
-
-/// Whether rows, and columns, of tiles of clusters may lie beyond C.
-fn beyond_c(kernel: &GemmKernel) -> Vec<Role> {
-    let counts = kernel.tile.counts(kernel.space.numbers());
-    let along = [(Role::Row, kernel.cluster.m), (Role::Column, kernel.cluster.n)].into_iter().zip(counts);
-    let reaches = |&((_, blocks), count): &((Role, u32), Number)| {
-        blocks > 1 && (count.is_told() || count.value() % i64::from(blocks) != 0)
-    };
-    along.filter(reaches).map(|((role, _), _)| role).collect()
 }
 
 /// `FW_ADD(64, 0)`, eight a line.

@@ -9,6 +9,7 @@ use super::total::{Lanes, Total, TotalsText};
 use super::{EpilogueParts, Origin, Outside, PointText, bounds, index, part, statements};
 use crate::codegen::index::{Bound, index_type, spell};
 use crate::codegen::names;
+use crate::codegen::product::unit::evaluates;
 use crate::codegen::sections::Used;
 use crate::codegen::sweep::{SweepSpeller, accumulated_in_float};
 use crate::codegen::template::{self, template};
@@ -170,7 +171,7 @@ impl Boxed<'_> {
             read_bytes: self.boxes.read_bytes(),
             walk: self.lines().map(|lines| lines.walk(&self.first_row_of_part())),
             loads: self.loads(read_places),
-            evaluates: super::super::wgmma::evaluates(self.kernel),
+            evaluates: evaluates(self.kernel),
         };
         template::render(template!("product/epilogue/boxed_ask.cuh"), &record)
     }

@@ -485,7 +485,7 @@ impl<'a> Candidate<'a> {
 
     /// Numbers of tiles below each other and side by side that are tried as clusters whose blocks share operands that boxes bring as they are multiplied: of
     /// matmuls with a long k, where rows of B straddle lines of L2, and of A too where that is shared. The fastest took 0.77 to 1.05 of the time of the
-    /// fastest others there (30 products on an H200, 2026-11-29), 1.0 to 1.19 where rows of A alone straddle (13), and the same tile 1.01 to 1.15 where none do (40).
+    /// fastest others in 29 of 32 there (an H200, 2026-11-29), 1.0 to 1.19 where rows of A alone straddle (13), and the same config 1.01 to 1.19 where none do (33).
     fn shared_tiles(&self) -> Vec<[u32; 2]> {
         let is_plain = self.plan.is_matmul() && self.plan.reduces_nothing() && !self.computes();
         if !is_plain || self.plan.has_tail(self.operand) || self.steps() < STEPS_OF_SHARED_TILES {
