@@ -33,6 +33,15 @@ from ._errors import (
     MalformedGraph,
     NotSupported,
 )
+from ._handle import (
+    Handle,
+    backend_version,
+    backend_version_string,
+    create_handle,
+    destroy_handle,
+    get_stream,
+    set_stream,
+)
 from ._pygraph import (
     Tensor,
     attention_implementation,
@@ -58,6 +67,7 @@ __all__ = [
     "FusewrightError",
     "GeneratedCodeError",
     "Graph",
+    "Handle",
     "InputError",
     "MalformedGraph",
     "NotSupported",
@@ -69,10 +79,15 @@ __all__ = [
     "Violation",
     "__version__",
     "attention_implementation",
+    "backend_version",
+    "backend_version_string",
     "build_plan_policy",
     "convolution_mode",
+    "create_handle",
     "data_type",
+    "destroy_handle",
     "diagonal_alignment",
+    "get_stream",
     "heur_mode",
     "load",
     "loads",
@@ -84,5 +99,6 @@ __all__ = [
     "reshape_mode",
     "rules",
     "scalar_type",
+    "set_stream",
     "tensor_reordering",
 ]

@@ -14,11 +14,12 @@ import operator
 import struct
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, overload
 
 from ._core import Array, Graph, Plan, Session, TensorInfo, Verdict
 from ._dtypes import DTYPES
 from ._errors import ExecutionError, MalformedGraph
+from ._handle import Handle, _living
 
 # ---- Enumerations ----------------------------------------------------------------------------------------------------
 
@@ -485,7 +486,7 @@ class _Builder:
         *,
         session: Session | None = None,
     ) -> None:
-        del handle  # what cuDNN's handle is for, a session is
+        self._handle = handle if isinstance(handle, Handle) else None  # what others are for, a session is
         if session is not None and not isinstance(session, Session):
             raise TypeError(f"pygraph: session: found {_kind(session)}; required: a Session")
         self._name = name
@@ -506,12 +507,15 @@ class _Builder:
         self._plan: Plan | None = None
         self._binding: _Binding | None = None
         self._modes: list[str] = []
+        self._is_read = False
 
     def __repr__(self) -> str:
         return f"<pygraph {self._name!r}: {len(self._nodes)} operations, {len(self._tensors)} tensors>"
 
     def _changed(self) -> None:
-        """Forgets what was made of the graph as it was."""
+        """Forgets what was made of the graph as it was. Raises ``MalformedGraph`` for one that was read."""
+        if self._is_read:
+            raise MalformedGraph(f"graph {self._name!r}: it was deserialized; required: another graph to change")
         if self._graph is not None:
             self._graph, self._plan, self._binding, self._inferred = None, None, None, {}
 
@@ -1700,6 +1704,13 @@ class _Binding(NamedTuple):
     workspace_bytes: int
 
 
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise MalformedGraph(f"deserialize: no text in UTF-8: {error}") from None
+
+
 def _address(array: Any, what: object) -> int:
     """The address of an array in memory of a GPU."""
     try:
@@ -1784,8 +1795,8 @@ class pygraph(_Attention):
 
     Results are virtual until ``set_output(True)``. Types that are not set are ``io_data_type`` in memory,
     ``intermediate_data_type`` of virtual tensors and ``compute_data_type`` of operations. Plans are made by
-    ``session``, or by one on GPU 0 that is made when it is needed. ``handle`` is not used. Changing a graph after it
-    was built makes it unbuilt.
+    ``session``, or by one on GPU 0 that is made when it is needed. Of ``handle`` executions have the stream. Changing a
+    graph after it was built makes it unbuilt.
     """
 
     def to_json(self) -> str:
@@ -1818,8 +1829,31 @@ class pygraph(_Attention):
         )
 
     def serialize(self) -> str:
-        """The graph as JSON, which ``fusewright.loads`` reads."""
+        """The graph as JSON, which ``deserialize`` and ``fusewright.loads`` read."""
         return self.to_json()
+
+    @overload
+    def deserialize(self, data: str | bytes, /) -> None: ...
+    @overload
+    def deserialize(self, handle: object, data: str | bytes, /) -> None: ...
+    def deserialize(self, *arguments: Any) -> None:
+        """Reads what ``serialize`` wrote into a graph without operations; a handle may come first, whose stream it has.
+
+        Tensors are named by uid or name then. Raises ``MalformedGraph`` for what is no graph, and where operations are
+        in the graph already.
+        """
+        if not 1 <= len(arguments) <= 2:
+            raise TypeError(f"deserialize: found {len(arguments)} arguments; required: what serialize() wrote")
+        *handles, data = arguments
+        if not isinstance(data, str | bytes):
+            raise TypeError(f"deserialize: data: found {_kind(data)}; required: str or bytes")
+        if self._nodes or self._is_read:
+            raise MalformedGraph(f"graph {self._name!r}: deserialize: it has operations; required: a graph without any")
+        text = data if isinstance(data, str) else _text(data)
+        self._graph = Graph.from_json(text, self._name or "graph")
+        self._is_read = True
+        if handles and isinstance(handles[0], Handle):
+            self._handle = handles[0]
 
     def finalize(self) -> Graph:
         """The graph with all types, extents and strides inferred. Raises ``MalformedGraph``."""
@@ -1888,9 +1922,13 @@ class pygraph(_Attention):
         if isinstance(key, int) and not isinstance(key, bool):
             return key
         if isinstance(key, str):
-            named = [tensor for tensor in self._tensors.values() if tensor._name == key]
+            tensors = [(tensor._name, tensor._uid) for tensor in self._tensors.values()]
+            if self._is_read:
+                plan = self._planned()
+                tensors += [(info.name, info.uid) for info in (*plan.inputs, *plan.outputs)]
+            named = [uid for name, uid in tensors if name == key]
             if len(named) == 1:
-                return named[0]._uid
+                return named[0]
             raise ExecutionError(f"execute: {len(named)} tensors are named {key!r}; required: one")
         raise TypeError(f"execute: tensor_dict: found a key of {_kind(key)}; required: a Tensor, uid or name")
 
@@ -1928,11 +1966,13 @@ class pygraph(_Attention):
         """Computes the outputs into the arrays given for them.
 
         ``tensor_dict`` has an array for each input and output, by ``Tensor``, uid or name; numbers for scalars. On a
-        GPU arrays are taken by address alone and must lie as the graph says, and the work is put on ``stream``
-        (PyTorch's current one, else the default one) without waiting; on the CPU they must have the graph's extents
-        and types. Raises ``ExecutionError``.
+        GPU arrays are taken by address alone and must lie as the graph says, and the work is put on ``stream`` without
+        waiting: else on that of ``handle``, of the graph's handle, on PyTorch's current one, or the default one. On the
+        CPU they must have the graph's extents and types. Raises ``ExecutionError``.
         """
-        del handle
+        with_handle = handle if isinstance(handle, Handle) else self._handle
+        if with_handle is not None and stream is None:
+            stream = _living(with_handle, "execute")._stream
         if not isinstance(tensor_dict, Mapping):
             raise TypeError(f"execute: tensor_dict: found {_kind(tensor_dict)}; required: a dict")
         if self._binding is None:
@@ -1943,7 +1983,8 @@ class pygraph(_Attention):
             for key, value in tensor_dict.items()
         }
         if len(tensors) > len(binding.inputs) + len(binding.outputs):
-            unknown = sorted(tensors.keys() - self._tensors.keys())
+            known = self._tensors.keys() | {place.uid for place in (*binding.inputs, *binding.outputs)}
+            unknown = sorted(tensors.keys() - known)
             if unknown:
                 raise ExecutionError(f"execute: the graph has no tensor of uid {unknown[0]}")
         if binding.is_on_gpu:

@@ -780,6 +780,7 @@ OURS = {"resample_fwd", "dbn_weight", "bn_finalize"}
 LIFE = {
     "to_json",
     "serialize",
+    "deserialize",
     "finalize",
     "check",
     "explain",
@@ -843,3 +844,71 @@ def test_enumerations_are_those_of_cudnn(kind: str) -> None:
     from fusewright import _pygraph
 
     assert set(getattr(_pygraph, kind).__members__) == set(getattr(cudnn, kind).__members__)
+
+
+def _relu_of_product(**keywords: Any) -> fusewright.pygraph:
+    types: dict[str, Any] = {f"{kind}_data_type": "FLOAT" for kind in ("io", "intermediate", "compute")}
+    graph = fusewright.pygraph(**types, **keywords)
+    a = graph.tensor(name="a", dim=[1, 4, 8], stride=[32, 8, 1], uid=11)
+    b = graph.tensor(name="b", dim=[1, 8, 4], stride=[32, 4, 1], uid=12)
+    graph.relu(graph.matmul(a, b)).set_output(True).set_uid(13).set_name("y")
+    return graph
+
+
+def test_graphs_that_were_serialized() -> None:
+    np = pytest.importorskip("numpy")
+    data = _relu_of_product().serialize()
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((1, 4, 8), np.float32), rng.standard_normal((1, 8, 4), np.float32)
+    for arguments in ([data], [data.encode()], [fusewright.create_handle(), data]):
+        graph = fusewright.pygraph(session=fusewright.Session("cpu"))
+        graph.deserialize(*arguments)
+        graph.build(["A"])
+        by_uid, by_name = np.zeros((1, 4, 4), np.float32), np.zeros((1, 4, 4), np.float32)
+        graph.execute({11: a, 12: b, 13: by_uid})
+        graph.execute({"a": a, "b": b, "y": by_name})
+        np.testing.assert_allclose(by_uid, np.maximum(a @ b, 0), rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(by_uid, by_name)
+        with pytest.raises(fusewright.ExecutionError, match="no tensor of uid 14"):
+            graph.execute({11: a, 12: b, 13: by_uid, 14: a})
+        with pytest.raises(fusewright.MalformedGraph, match="it was deserialized"):
+            graph.tensor(name="c", dim=[1, 4, 4], stride=[16, 4, 1])
+        with pytest.raises(fusewright.MalformedGraph, match="it has operations"):
+            graph.deserialize(data)
+
+
+def test_what_is_no_serialized_graph() -> None:
+    graph = fusewright.pygraph(session=fusewright.Session("cpu"))
+    for data, words in (("{", "graph"), (b"\xff", "no text in UTF-8"), ("[]", "graph")):
+        with pytest.raises(fusewright.FusewrightError, match=words):
+            graph.deserialize(data)
+    with pytest.raises(TypeError, match="found int; required: str or bytes"):
+        graph.deserialize(3)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="found 0 arguments"):
+        graph.deserialize()  # type: ignore[call-overload]
+    with pytest.raises(fusewright.MalformedGraph, match="it has operations"):
+        _relu_of_product().deserialize("{}")
+
+
+def test_handles_hold_the_stream() -> None:
+    np = pytest.importorskip("numpy")
+    handle = fusewright.create_handle()
+    assert fusewright.get_stream(handle) is None
+    fusewright.set_stream(handle=handle, stream=7)
+    assert fusewright.get_stream(handle) == 7
+    graph = _relu_of_product(handle=handle, session=fusewright.Session("cpu"))
+    a, b, y = np.ones((1, 4, 8), np.float32), np.ones((1, 8, 4), np.float32), np.zeros((1, 4, 4), np.float32)
+    graph.execute({11: a, 12: b, 13: y}, None, handle=handle)
+    assert (y == 8).all()
+    fusewright.destroy_handle(handle)
+    with pytest.raises(fusewright.ExecutionError, match="execute: the handle was destroyed"):
+        graph.execute({11: a, 12: b, 13: y})
+    with pytest.raises(fusewright.ExecutionError, match="destroy_handle: the handle was destroyed"):
+        fusewright.destroy_handle(handle)
+    with pytest.raises(TypeError, match="found int; required: a Handle"):
+        fusewright.set_stream(3, 0)  # type: ignore[arg-type]
+
+
+def test_the_version_is_that_of_the_library() -> None:
+    assert fusewright.backend_version() == 92100
+    assert fusewright.backend_version_string() == "9.21.0"
