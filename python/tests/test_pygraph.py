@@ -457,6 +457,58 @@ def test_sdpa_backward() -> None:
     assert only_node(graph)["right_bound"] == 0
 
 
+def fp8_inputs(graph: pygraph, *labels: str) -> list[Tensor]:
+    return [graph.tensor([2, 4, 128, 64], name=label, data_type="FP8_E4M3") for label in labels]
+
+
+FORWARD_FACTORS = ("descale_q", "descale_k", "descale_v", "descale_s", "scale_s", "scale_o")
+BACKWARD_FACTORS = (
+    *(f"descale_{name}" for name in ("q", "k", "v", "o", "dO", "s", "dP")),
+    *(f"scale_{name}" for name in ("s", "dQ", "dK", "dV", "dP")),
+)
+
+
+def factors(graph: pygraph, *names: str) -> dict[str, Any]:
+    return {name: graph.tensor([1, 1, 1, 1], name=name, data_type="FLOAT") for name in names}
+
+
+def test_sdpa_fp8() -> None:
+    graph = new_graph(intermediate_data_type="FLOAT")
+    q, k, v = fp8_inputs(graph, "q", "k", "v")
+    options: dict[str, Any] = {"generate_stats": True, "use_causal_mask": True, "sliding_window": 32}
+    o, stats, amax_s, amax_o = graph.sdpa_fp8(q, k, v, **factors(graph, *FORWARD_FACTORS), attn_scale=0.125, **options)
+    assert o is not None and stats is not None and amax_s is not None and amax_o is not None
+    o.set_data_type("FP8_E4M3")
+    final = finish(graph, o, stats, amax_s, amax_o)
+    assert names(final.inputs)[:3] == ["q", "k", "v"] and len(final.inputs) == 9
+    assert [info.dim for info in final.outputs] == [[2, 4, 128, 64], [2, 4, 128, 1], [1, 1, 1, 1], [1, 1, 1, 1]]
+    node = only_node(graph)
+    assert (node["tag"], node["mma_core_mode"], node["left_bound"]) == ("SDPA_FP8_FWD", "FP8_E4M3", 32)
+    assert graph.check("sm_90").supported
+
+    graph = new_graph(intermediate_data_type="FLOAT")
+    q, k, v = fp8_inputs(graph, "q", "k", "v")
+    o, stats, *_ = graph.sdpa_fp8(q, k, v, **factors(graph, *FORWARD_FACTORS), is_inference=True)
+    assert stats is None and o is not None
+    with pytest.raises(TypeError, match="sdpa_fp8: descale_q: found float; required: a Tensor"):
+        graph.sdpa_fp8(q, k, v, **{**dict.fromkeys(FORWARD_FACTORS, q), "descale_q": 1.0})  # type: ignore[arg-type]
+
+
+def test_sdpa_fp8_backward() -> None:
+    graph = new_graph(intermediate_data_type="FLOAT")
+    q, k, v, o, dO = fp8_inputs(graph, "q", "k", "v", "o", "dO")
+    stats = graph.tensor([2, 4, 128, 1], name="stats", data_type="FLOAT")
+    scales = factors(graph, *BACKWARD_FACTORS)
+    results = graph.sdpa_fp8_backward(q, k, v, o, dO, stats, **scales, attn_scale=0.125, use_causal_mask=True)
+    for gradient in results[:3]:
+        gradient.set_data_type("FP8_E4M3")
+    final = finish(graph, *results)
+    assert len(final.inputs) == 18
+    assert [info.dim for info in final.outputs] == [[2, 4, 128, 64]] * 3 + [[1, 1, 1, 1]] * 4
+    assert only_node(graph)["tag"] == "SDPA_FP8_BWD"
+    assert graph.check("sm_90").supported
+
+
 def test_movement() -> None:
     graph = new_graph(intermediate_data_type="HALF")
     x = graph.tensor([2, 8, 16], name="x")
@@ -764,6 +816,7 @@ WITHOUT = {
     "block_scale_quantize": {"transpose"},
     "reduction": {"group_offset"},
     "sdpa": {"score_mod"},
+    "sdpa_fp8": {"fn"},
     "sdpa_backward": {"score_mod", "score_mod_bprop"},
 }
 # Keywords of ours that theirs lacks.
