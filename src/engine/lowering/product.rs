@@ -775,8 +775,8 @@ fn staying_blocks(matrices: i64, [tiles_m, tiles_n]: [i64; 2], wgmma: &Wgmma, de
     }
 }
 
-/// Blocks that run at once, one on a multiprocessor, where so many are a cluster: its blocks share a part of the chip (an H200, 132 multiprocessors: 66
-/// clusters of two do, 30 of four, not 32).
+/// Blocks that run at once, one on a multiprocessor, where so many are a cluster: its blocks share a part of the chip (an H200, 132 multiprocessors: 30
+/// clusters of four do, 32 do not). Pairs are taken to fill it, which was not measured.
 pub(in crate::engine) fn blocks_in_clusters(blocks: u32, device: &Device) -> u32 {
     let multiprocessors = match blocks {
         ..=2 => device.sm_count,

@@ -235,14 +235,18 @@ const MOST_SPLITS: i64 = 64;
 const STEPS_PER_PART: i64 = 4;
 const MOST_PARTS_OF_A_CLUSTER: i64 = 4;
 
-/// Tiles below each other and side by side of clusters whose blocks share operands, the fewest steps along k for which these are tried, lines of a
-/// swizzle's pattern, and by how much clusters may reach beyond C.
+/// Tiles below each other and side by side of clusters whose blocks share operands: eight blocks gained nothing more.
+const SHARED_TILES: &[[u32; 2]] = &[[1, 2], [2, 1], [1, 4], [4, 1], [2, 2]];
+
+/// The fewest steps along k for which these are tried, and by how much clusters may reach beyond C. Not tuned.
+const STEPS_OF_SHARED_TILES: f64 = 16.0;
+const WASTED_IN_CLUSTERS: f64 = 1.15;
+
+/// Lines of a swizzle's pattern.
+const SWIZZLED_LINES: u32 = 8;
+
 /// Most rows of a tile whose A is shared: of 256 rows it takes longer than expected (1000×1536×1096 of BF16 in tiles of 256×64 by four 15.2 µs, 13.3 by others).
 const MOST_SHARED_ROWS: u32 = 128;
-const SHARED_TILES: &[[u32; 2]] = &[[1, 2], [2, 1], [1, 4], [4, 1], [2, 2]];
-const STEPS_OF_SHARED_TILES: f64 = 16.0;
-const SWIZZLED_LINES: u32 = 8;
-const WASTED_IN_CLUSTERS: f64 = 1.15;
 
 /// Bytes of a sum.
 const SUM_BYTES: u32 = 4;
