@@ -1,6 +1,7 @@
 """Attention: calls of `scaled_dot_product_attention` as one fused graph, beside eager PyTorch."""
 
 import copy
+import faulthandler
 from functools import partial
 
 import pytest
@@ -271,12 +272,6 @@ def test_a_model_is_trained():
     assert assert_is_trained(Block()).taken
 
 
-def test_what_is_timed_of_a_training_step():
-    call = _select.with_gradients(lambda q, k, v: (F.scaled_dot_product_attention(q, k, v),))
-    inputs = [x.requires_grad_() for x in operands()]
-    assert [g.shape for g in call(*inputs)] == [x.shape for x in inputs]
-
-
 def test_what_no_graph_says_stays_pytorchs():
     call = F.scaled_dot_product_attention
     assert_is_left(call, *operands(dtype=torch.float32), because="16-bit type")
@@ -298,26 +293,56 @@ def test_selection_takes_none_on_the_cpu():
     assert "verification" in report.reason and report.graph
 
 
-def test_measured_modules_compute_the_same():
-    """What is timed is the call, and what would stand in its place."""
+def results_of_what_is_timed(monkeypatch, function, *inputs):
+    """What the modules that would be timed compute while the function is compiled, as selection compiles them."""
+    seen = []
+
+    def compute(fused, options):
+        def call():
+            modules, values = _attention.what_is_timed(fused, options.device)
+            assert [v.stride() for v in values[: len(inputs)]] == [x.stride() for x in inputs]
+            given = [x.detach() for x in inputs]
+            given += [torch.ones(v.shape, dtype=v.dtype).as_strided(v.shape, v.stride()) for v in values[len(inputs) :]]
+            with torch.no_grad():
+                return [_select.compile_module(module, given)(*given) for module in modules]
+
+        # A lock that the compilation holds would be waited for without an end.
+        faulthandler.dump_traceback_later(120, exit=True)
+        try:
+            seen.append(_select.in_fresh_thread(call))
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+        return _select.NOT_ON_CPU
+
+    monkeypatch.setattr(_attention, "_decide", compute)
+    compiled(function)(*inputs)
+    ((ours, theirs),) = seen
+    return ours, theirs
+
+
+def test_what_is_timed_is_the_call_and_what_would_stand_in_its_place(monkeypatch):
     mask = (torch.rand(B, 1, 1, S) > 0.3).expand(B, H, S, S)
-    inputs, seen = [*operands(), mask], []
-
-    class Seen(_attention.AttentionPass):
-        def __call__(self, graph):
-            (node,) = _attention.attentions(graph)
-            fused = _attention.fuse(node, self.options, False)
-            seen.append([_attention.alone(fused.attention) for _ in range(2)])
-            (call,) = _attention.attentions(seen[0][1].graph)
-            _attention.replace(fused.of(_attention.attention_of(call, False)), self.options.device)
-            seen[0][1].recompile()
-
+    inputs = [*operands(), mask]
     with torch.no_grad():
-        patches = {"pre_grad_custom_pass": Seen(backend_module.Options())}
-        torch.compile(masked, backend="inductor", options=patches)(*inputs)
-        theirs, ours = seen[0]
+        ours, theirs = results_of_what_is_timed(monkeypatch, masked, *inputs)
         exact = masked(*(x.float() for x in inputs[:3]), mask)
-        assert_as_close_as_eager([ours(*inputs)[0]], [theirs(*inputs)[0]], [exact])
+    assert_as_close_as_eager(ours, theirs, [exact])
+
+
+def test_what_is_timed_of_a_training_step_has_the_gradients(monkeypatch):
+    inputs = [x.requires_grad_() for x in operands()]
+    ours, theirs = results_of_what_is_timed(monkeypatch, F.scaled_dot_product_attention, *inputs)
+    wider = [x.detach().float().requires_grad_() for x in inputs]
+    exact = F.scaled_dot_product_attention(*wider)
+    assert_as_close_as_eager(ours, theirs, [exact, *torch.autograd.grad(exact.sum(), wider)])
+
+
+def test_what_is_timed_reads_an_operand_of_several_roles_once(monkeypatch):
+    x = operands()[0].requires_grad_()
+    ours, theirs = results_of_what_is_timed(monkeypatch, lambda x: F.scaled_dot_product_attention(x, x, x), x)
+    wider = x.detach().float().requires_grad_()
+    exact = F.scaled_dot_product_attention(wider, wider, wider)
+    assert_as_close_as_eager(ours, theirs, [exact, *torch.autograd.grad(exact.sum(), [wider])])
 
 
 def test_hooks_are_given_back():

@@ -25,7 +25,7 @@ from ._explain import AnchorReport
 from ._options import Options
 from ._pass import OptionsPass, architecture, record, session_obstacle
 from ._regions import refusal_text
-from ._select import NOT_ON_CPU, Decision, Times, by_time, measured_once, time_modules
+from ._select import NOT_ON_CPU, Decision, Times, by_time, measured_once, time_modules, with_gradients
 from ._translate import Untranslatable, is_static
 
 LOGGER = logging.getLogger(__name__)
@@ -57,6 +57,11 @@ class Attention:
     @property
     def operands(self) -> list[Node]:
         return [n for n in (self.query, self.key, self.value, self.mask) if n is not None]
+
+    @property
+    def distinct(self) -> list[Node]:
+        """The operands, each once."""
+        return list(dict.fromkeys(self.operands))
 
 
 @dataclass(frozen=True)
@@ -368,23 +373,31 @@ def _measured(fused: Fused, device: torch.device, options: Options) -> Times:
 
 
 def _measure(fused: Fused, device: torch.device, options: Options) -> Times:
-    theirs, ours = alone(fused.attention), alone(fused.attention)
+    return Times(*time_modules(*what_is_timed(fused, options.device), device))
+
+
+def what_is_timed(fused: Fused, session: str) -> tuple[list[GraphModule], list[torch.Tensor]]:
+    """The operator and the call as modules, with their gradients where those are needed, and their operands."""
+    attention = fused.attention
+    theirs, ours = alone(attention), alone(attention)
     (node,) = attentions(ours.graph)
-    replace(fused.of(attention_of(node, fused.attention.has_gradients)), options.device)
+    replace(fused.of(attention_of(node, attention.has_gradients)), session)
     ours.recompile()
-    operands = fused.attention.operands
-    differentiated = [fused.attention.has_gradients and n is not fused.attention.mask for n in operands]
-    return Times(*time_modules([ours, theirs], [fake(n) for n in operands], device, differentiated=differentiated))
+    modules, values = [ours, theirs], [fake(n) for n in attention.distinct]
+    if attention.has_gradients:
+        needs, result = [n is not attention.mask for n in attention.distinct], fake(attention.node)
+        modules = [with_gradients(module, values, needs, result) for module in modules]
+        values.append(result)
+    return modules, values
 
 
 def alone(attention: Attention) -> GraphModule:
-    """A module of the call, whose inputs are its tensors."""
+    """A module of the call, whose inputs are its distinct tensors."""
     graph = Graph()
     copies = {}
-    for node in attention.operands:
-        if node not in copies:
-            copies[node] = graph.placeholder(node.name)
-            copies[node].meta["example_value"] = fake(node)
+    for node in attention.distinct:
+        copies[node] = graph.placeholder(node.name)
+        copies[node].meta["example_value"] = fake(node)
     graph.output((graph.node_copy(attention.node, copies.__getitem__),))
     return GraphModule({}, graph)
 

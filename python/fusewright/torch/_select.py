@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import fusewright
 
@@ -193,42 +195,35 @@ def time_modules(
     values: Sequence[torch.Tensor],
     device: torch.device,
     before: Sequence[Callable[..., Any]] = (),
-    differentiated: Sequence[bool] = (),
 ) -> list[float]:
-    """Median seconds of calls, and of modules as Inductor compiles them; their operands are larger than L2.
-
-    Where operands are differentiated, the gradients of those are part of each call.
-    """
-    has_gradients = any(differentiated)
-    needs = differentiated or [False] * len(values)
-
-    def samples() -> list[torch.Tensor]:
-        return [sample(value).requires_grad_(need) for value, need in zip(values, needs, strict=True)]
-
-    with (
-        torch.set_grad_enabled(has_gradients),
-        torch.cuda.device(device),
-        torch.cuda.stream(torch.cuda.Stream(device)),
-    ):
-        sets = [samples()]
+    """Median seconds of calls, and of modules as Inductor compiles them; their operands are larger than L2."""
+    with torch.no_grad(), torch.cuda.device(device), torch.cuda.stream(torch.cuda.Stream(device)):
+        sets = [[sample(value) for value in values]]
         bytes_of_set = max(1, sum(t.numel() * t.element_size() for t in sets[0]))
-        sets += [samples() for _ in range(min(LARGEST_SETS, CACHE_BYTES // bytes_of_set))]
+        sets += [[sample(value) for value in values] for _ in range(min(LARGEST_SETS, CACHE_BYTES // bytes_of_set))]
         calls = [*before, *(compile_module(module, sets[0]) for module in modules)]
-        calls = [with_gradients(call) for call in calls] if has_gradients else calls
         return time_in_turns([_spread(call) for call in calls], sets, device)
 
 
-def with_gradients(call: Callable[..., Any]) -> Callable[..., Any]:
-    """The gradients of a call's only result, of operands that require them."""
-    gradients: list[torch.Tensor] = []
+def with_gradients(
+    module: GraphModule, values: Sequence[torch.Tensor], differentiated: Sequence[bool], result: torch.Tensor
+) -> GraphModule:
+    """The gradients of a module's only result, of some of its operands, as a module that reads that of the result last.
 
-    def run(*inputs: torch.Tensor) -> Any:
-        (output,) = call(*inputs)
-        if not gradients:
-            gradients.append(torch.randn_like(output))
-        return torch.autograd.grad(output, [x for x in inputs if x.requires_grad], gradients[0])
+    PyTorch compiles gradients when they are first asked for, under a lock that the compilation under way holds. Of this
+    module nothing is left to be compiled later.
+    """
 
-    return run
+    def call(*inputs: torch.Tensor) -> list[torch.Tensor]:
+        leaves = [x.detach().requires_grad_(need) for x, need in zip(inputs, differentiated, strict=False)]
+        (output,) = module(*leaves)
+        wanted = [x for x in leaves if x.requires_grad]
+        return [output, *torch.autograd.grad(output, wanted, inputs[-1])]
+
+    # As AOTAutograd traces: threads of autograd's own would not see the mode.
+    with torch.enable_grad(), FakeTensorMode(), torch.autograd.set_multithreading_enabled(False):
+        fakes = [torch.empty_strided(v.shape, v.stride(), dtype=v.dtype, device=v.device) for v in (*values, result)]
+        return make_fx(call)(*fakes)
 
 
 def _spread(call: Callable[..., Any]) -> Callable[[list[torch.Tensor]], Any]:
