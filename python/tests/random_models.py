@@ -554,11 +554,11 @@ def _distance(left: torch.Tensor, right: torch.Tensor) -> float:
 # Compilation.
 
 
-def compiled(program: Program, *, inductor: bool) -> Callable[..., Any]:
+def compiled(program: Program, *, inductor: bool, dynamic: bool) -> Callable[..., Any]:
     """The program with the pass, the rest of it as Inductor's code or run operation by operation."""
     torch._dynamo.reset()
     backend = partial(_backend, fusion=_pass.FusionPass(_options.Options(select="always")), inductor=inductor)
-    return torch.compile(program.function(), backend=backend, fullgraph=True)
+    return torch.compile(program.function(), backend=backend, fullgraph=True, dynamic=dynamic)
 
 
 def _backend(gm: Any, example_inputs: Any, *, fusion: _pass.FusionPass, inductor: bool) -> Any:
@@ -584,11 +584,13 @@ def _run_operations(gm: Any, example_inputs: Any, *, fusion: _pass.FusionPass, *
     return run
 
 
-def check(seed: int, *, inductor: bool = False) -> tuple[Program, list[str], list[_pass.AnchorReport]]:
-    """A seed's program, how it differs from eager, and what became of its anchors."""
+def check(
+    seed: int, *, inductor: bool = False, dynamic: bool = False
+) -> tuple[Program, list[str], list[_pass.AnchorReport]]:
+    """A seed's program, how it differs from eager, and what became of its anchors; `dynamic`: of symbolic sizes."""
     program = Generator(seed).make()
     with _pass.recorded_reports() as reports:
-        problems = mismatches(program, compiled(program, inductor=inductor))
+        problems = mismatches(program, compiled(program, inductor=inductor, dynamic=dynamic))
     return program, problems, reports
 
 
@@ -597,6 +599,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--inductor", action="store_true")
+    parser.add_argument("--dynamic", action="store_true", help="with symbolic sizes")
     parser.add_argument("--print", action="store_true", help="print every program")
     arguments = parser.parse_args()
     failed, anchors, refusals = [], collections.Counter[tuple[str, bool]](), collections.Counter[str]()
@@ -606,7 +609,7 @@ def main() -> int:
         if arguments.print:
             print(program.source)
         try:
-            _, problems, reports = check(seed, inductor=arguments.inductor)
+            _, problems, reports = check(seed, inductor=arguments.inductor, dynamic=arguments.dynamic)
         except Exception:
             problems, reports = [traceback.format_exc(limit=-4)], []
         anchors.update((r.operation, r.taken) for r in reports)

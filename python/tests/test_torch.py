@@ -346,15 +346,6 @@ def test_refused_anchors_stay_with_inductor():
     assert not calls and [r.taken for r in reports] == [False] and "float64" in reports[0].refusals[0]
 
 
-def test_symbolic_extents_stay_with_inductor():
-    model = nn.Linear(32, 16)
-    call = torch.compile(model, dynamic=True, backend=partial(backend_module.backend, options=ALWAYS))
-    x = torch.randn(5, 32)
-    with torch.no_grad(), _pass.recorded_reports() as reports, counted_calls() as calls:
-        torch.testing.assert_close(call(x), model(x))
-    assert not calls and reports[0].refusals == ["symbolic extents"]
-
-
 def test_regions_compile_alone_during_a_compilation(monkeypatch):
     """Measurement compiles a region's subgraph while Inductor compiles the graph around it."""
     checked = []

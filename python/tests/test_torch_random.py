@@ -31,6 +31,15 @@ def test_random_models_in_inductors_code():
         assert not problems, "\n".join((f"seed {seed}", program.source, *problems))
 
 
+def test_random_models_of_symbolic_sizes(request):
+    taken = 0
+    for seed in range(1000, 1000 + request.config.getoption("--seeds") // 2):
+        program, problems, reports = random_models.check(seed, dynamic=True)
+        assert not problems, "\n".join((f"seed {seed}", program.source, *problems))
+        taken += sum(r.taken and -1 in r.extents for r in reports)
+    assert taken > request.config.getoption("--seeds") // 4
+
+
 MUTATIONS = {
     "ne for eq": (torch.ops.aten.eq.Scalar, _translate._binary("CMP_NEQ"), 15),
     "lt for le": (torch.ops.aten.le.Scalar, _translate._binary("CMP_LT"), 61),

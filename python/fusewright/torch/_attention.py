@@ -26,7 +26,9 @@ from ._options import Options
 from ._pass import OptionsPass, architecture, record, session_obstacle
 from ._regions import refusal_text
 from ._select import NOT_ON_CPU, Decision, Times, by_time, measured_once, time_modules, with_gradients
-from ._translate import Untranslatable, is_static
+from ._sized import RUN_SIZED, SAMPLES, sized_text
+from ._sizes import Unsized, concrete, has_numbers, is_static, sampled
+from ._translate import Untranslatable
 
 LOGGER = logging.getLogger(__name__)
 
@@ -73,13 +75,15 @@ class Fused:
     verdict: fusewright.Verdict
     gradients: fusewright.Graph | None
     """The graph of the gradients, where they are needed."""
+    sized_texts: tuple[str, ...] = ()
+    """Where sizes are symbolic, the texts with terms for them; the graphs have the sizes that were compiled with."""
 
     @property
     def texts(self) -> list[str]:
         return [g.to_json() for g in (self.graph, self.gradients) if g is not None]
 
     def of(self, attention: Attention) -> "Fused":
-        """The same of another call with operands like these."""
+        """The same of another call with operands like these, of the sizes that were compiled with."""
         return Fused(attention, self.graph, self.verdict, self.gradients)
 
 
@@ -94,7 +98,7 @@ class AttentionPass(OptionsPass):
         for node in attentions(graph):
             try:
                 fused = fuse(node, self.options, has_gradients)
-            except (Untranslatable, fusewright.FusewrightError) as error:
+            except (Untranslatable, Unsized, fusewright.FusewrightError) as error:
                 record(_report(node, None, Decision(False, "no engine takes it"), [str(error)]))
                 continue
             decision = _decide(fused, self.options)
@@ -104,12 +108,20 @@ class AttentionPass(OptionsPass):
         graph.lint()
 
 
-def fake(node: Node) -> torch.Tensor:
+def symbolic(node: Node) -> torch.Tensor:
     """The fake tensor that stands for a node's value in a graph of Dynamo's."""
     value = node.meta.get("example_value", node.meta.get("val"))
     if not isinstance(value, torch.Tensor):
         raise Untranslatable(f"{node.name} is not a tensor")
     return value
+
+
+def fake(node: Node) -> torch.Tensor:
+    """The same with numbers for extents and strides."""
+    value = symbolic(node)
+    if not has_numbers(value):
+        raise Untranslatable(f"{node.name} has symbolic extents that stand for no number yet")
+    return concrete(value)
 
 
 def attentions(graph: Graph) -> list[Node]:
@@ -140,7 +152,7 @@ def expand(node: Node) -> None:
 def _traced(node: Node) -> Graph:
     """What a call does, traced before dispatch, which leaves attention whole. Its inputs are the call's."""
     operands = node.all_input_nodes
-    values = [fake(n) for n in operands]
+    values = [symbolic(n) for n in operands]
     if not all(map(is_static, values)):
         raise Untranslatable("symbolic extents")
 
@@ -161,44 +173,76 @@ def attention_of(node: Node, has_gradients: bool) -> Attention:
         raise Untranslatable("dropout")
     if any(t.dim() != 4 or t.dtype not in TYPES or t.dtype != tensors[0].dtype for t in tensors):
         raise Untranslatable("operands that are not of four axes and one 16-bit type")
-    if not all(map(is_static, (*tensors, *([fake(mask)] if mask is not None else [])))):
-        raise Untranslatable("symbolic extents")
     if mask is not None and has_gradients and _may_need_gradient(mask):
         raise Untranslatable("a gradient of the mask")
     if not given["enable_gqa"] and len({t.shape[1] for t in tensors}) > 1:
         raise Untranslatable("numbers of heads that differ without enable_gqa")
     if mask is not None and fake(mask).dtype not in (torch.bool, tensors[0].dtype):
         raise Untranslatable(f"mask of type {fake(mask).dtype}")
-    scale = given["scale"]
+    scale = _number(given["scale"])
     if scale is not None and not isinstance(scale, (int, float)):
         raise Untranslatable("scale that is no number")
     scale = tensors[0].shape[-1] ** -0.5 if scale is None else float(scale)
     return Attention(node, query, key, value, mask, bool(given["is_causal"]), scale, has_gradients)
 
 
+def _number(argument: Any) -> Any:
+    """An argument, which where it is a symbolic number becomes that: Dynamo compiles anew for others then."""
+    value = argument.meta.get("example_value") if isinstance(argument, Node) else argument
+    return float(value) if isinstance(value, torch.SymFloat) else argument
+
+
 def _may_need_gradient(node: Node) -> bool:
     """Whether a tensor requires a gradient; what a composite computes does not tell."""
-    value = fake(node)
+    value = symbolic(node)
     return value.is_floating_point() and (value.requires_grad or "example_value" not in node.meta)
 
 
 def fuse(node: Node, options: Options, has_gradients: bool) -> Fused:
-    """The graph of a call, which an engine takes; `Untranslatable` says what speaks against it."""
+    """The graph of a call, which an engine takes; `Untranslatable` or `Unsized` says what speaks against it."""
     attention = attention_of(node, has_gradients)
     device = fake(node).device
     if obstacle := session_obstacle(device, options.device):
         raise Untranslatable(obstacle)
-    graphs = [_graph(attention), *([_gradients(attention)] if attention.has_gradients else [])]
+    graphs = _graphs(attention)
     verdicts = [graph.check(architecture(device)) for graph in graphs]
     for verdict in verdicts:
         if not verdict.supported:
             raise Untranslatable(refusal_text(verdict))
-    return Fused(attention, graphs[0], verdicts[0], graphs[1] if attention.has_gradients else None)
+    sized = () if all(is_static(symbolic(n)) for n in (node, *attention.operands)) else _sized_texts(attention, graphs)
+    return Fused(attention, graphs[0], verdicts[0], graphs[1] if attention.has_gradients else None, sized)
+
+
+def _graphs(attention: Attention) -> list[fusewright.Graph]:
+    """The graph of an attention, and that of its gradients where they are needed."""
+    return [_graph(attention), *([_gradients(attention)] if attention.has_gradients else [])]
+
+
+def _sized_texts(attention: Attention, graphs: Sequence[fusewright.Graph]) -> tuple[str, ...]:
+    """The texts of graphs with terms for symbolic sizes."""
+    samples = [graphs]
+    for sample in range(1, SAMPLES):
+        with sampled(sample):
+            samples.append(_graphs(attention))
+    query, key, value = operands = [symbolic(n) for n in (attention.query, attention.key, attention.value)]
+    output = symbolic(attention.node)
+    inputs, results = [[query, key.transpose(-2, -1), value]], [[output]]
+    if attention.has_gradients:
+        results[0].append(query.new_empty((*query.shape[:3], 1)))
+        inputs.append(operands)
+        results.append([x.new_empty_strided(x.shape, heads_beside_tokens(x.shape)) for x in operands])
+    texts = [[graph.to_json() for graph in graphs] for graphs in zip(*samples, strict=True)]
+    return tuple(sized_text(*given)[0] for given in zip(texts, inputs, results, strict=True))
 
 
 def _pygraph(attention: Attention) -> fusewright.pygraph:
     io_data_type = _op.DATA_TYPES[fake(attention.query).dtype]
-    return fusewright.pygraph(io_data_type=io_data_type, intermediate_data_type="FLOAT", compute_data_type="FLOAT")
+    return fusewright.pygraph(
+        io_data_type=io_data_type,
+        intermediate_data_type="FLOAT",
+        compute_data_type="FLOAT",
+        is_dynamic_shape_enabled=not all(is_static(symbolic(n)) for n in (attention.node, *attention.operands)),
+    )
 
 
 def _tensor(graph: fusewright.pygraph, name: str, value: torch.Tensor) -> fusewright.Tensor:
@@ -278,22 +322,29 @@ class Attend(torch.autograd.Function):
     """An attention whose gradients are one graph, too."""
 
     @staticmethod
-    def forward(ctx: Any, query: Any, key: Any, value: Any, bias: Any, texts: list[str], session: str) -> torch.Tensor:
+    def forward(
+        ctx: Any, query: Any, key: Any, value: Any, bias: Any, texts: list[str], is_sized: bool, session: str
+    ) -> torch.Tensor:
         if ctx.needs_input_grad[3]:
             raise RuntimeError(
                 "the mask of an attention needs a gradient, which Dynamo's graph did not say; detach it, or have the "
                 "call in a function under torch.compiler.disable"
             )
-        output, stats = _op.RUN(_operands(query, key, value, bias), texts[0], session)
+        output, stats = _run(_operands(query, key, value, bias), texts[0], is_sized, session)
         ctx.save_for_backward(query, key, value, output, stats, bias)
-        ctx.arguments = (texts[1], session)
+        ctx.arguments = (texts[1], is_sized, session)
         return output  # type: ignore[no-any-return]
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         query, key, value, output, stats, bias = ctx.saved_tensors
         inputs = [query, key, value, output, gradient, stats, *([] if bias is None else [bias])]
-        return (*_op.RUN(inputs, *ctx.arguments), None, None, None)
+        return (*_run(inputs, *ctx.arguments), None, None, None, None)
+
+
+def _run(inputs: list[Any], text: str, is_sized: bool, session: str) -> Any:
+    """The operator that takes a text, as a function that a graph can call."""
+    return RUN_SIZED(inputs, [], text, session) if is_sized else _op.RUN(inputs, text, session)
 
 
 def _operands(query: Any, key: Any, value: Any, bias: Any) -> list[Any]:
@@ -301,23 +352,25 @@ def _operands(query: Any, key: Any, value: Any, bias: Any) -> list[Any]:
     return [query, torch.transpose(key, -2, -1), value, *([] if bias is None else [bias])]
 
 
-def attend(query: Any, key: Any, value: Any, bias: Any, texts: list[str], session: str) -> torch.Tensor:
+def attend(query: Any, key: Any, value: Any, bias: Any, texts: list[str], is_sized: bool, session: str) -> torch.Tensor:
     """The attention of two texts, as a function that a graph can call."""
-    return Attend.apply(query, key, value, bias, texts, session)  # type: ignore[no-any-return]
+    return Attend.apply(query, key, value, bias, texts, is_sized, session)  # type: ignore[no-any-return]
 
 
 def replace(fused: Fused, session: str) -> None:
     """Puts the operator in the place of the call."""
     attention, graph = fused.attention, fused.attention.node.graph
+    is_sized = bool(fused.sized_texts)
+    texts = list(fused.sized_texts) or fused.texts
     with graph.inserting_before(attention.node):
         bias = None if attention.mask is None else _bias(graph, attention.mask, attention)
         operands = (attention.query, attention.key, attention.value, bias)
-        if len(fused.texts) > 1:
-            result = graph.call_function(attend, (*operands, fused.texts, session))
+        if attention.has_gradients:
+            result = graph.call_function(attend, (*operands, texts, is_sized, session))
         else:
             turned = graph.call_function(torch.transpose, (attention.key, -2, -1))
             inputs = [attention.query, turned, attention.value, *([] if bias is None else [bias])]
-            results = graph.call_function(_op.RUN, (inputs, *fused.texts, session))
+            results = graph.call_function(_run, (inputs, *texts, is_sized, session))
             result = graph.call_function(operator.getitem, (results, 0))
     result.meta = dict(attention.node.meta)
     attention.node.replace_all_uses_with(result)
@@ -339,8 +392,14 @@ def _bias(graph: Graph, mask: Node, attention: Attention) -> Node:
     elif dtype is torch.bfloat16:
         least = graph.call_function(torch.clamp, (node, LEAST_BIAS))
         node = graph.call_function(torch.where, (graph.call_function(torch.eq, (node, -inf)), node, least))
-    node = graph.call_method("expand", (node, *_bias_extents(mask, attention)))
-    return graph.call_method("contiguous", (node,))
+    scores = (_size(graph, attention.query, 2), _size(graph, attention.key, 2))
+    return graph.call_method("contiguous", (graph.call_method("expand", (node, -1, -1, *scores)),))
+
+
+def _size(graph: Graph, node: Node, axis: int) -> Any:
+    """The extent of an axis: a number, or where it is symbolic a node that asks for it."""
+    extent = symbolic(node).shape[axis]
+    return extent if isinstance(extent, int) else graph.call_method("size", (node, axis))
 
 
 # Selection.

@@ -8,7 +8,7 @@ from torch.fx import Node
 
 from ._regions import Search
 from ._select import Decision
-from ._translate import CASTS, VIEWS, tensor_value
+from ._translate import CASTS, VIEWS
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class AnchorReport:
 
 def report_of(found: Search, decision: Decision) -> AnchorReport:
     region = found.region
-    value = tensor_value(found.anchor.value)
+    value = found.anchor.value.meta["val"]
     return AnchorReport(
         anchor=found.anchor.value.name,
         operation=found.anchor.kind,

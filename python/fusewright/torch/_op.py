@@ -76,15 +76,20 @@ def session_name(device: torch.device, session: str) -> str:
     return session or ("cpu" if device.type == "cpu" else f"cuda:{device.index or 0}")
 
 
+def new_plan(text: str, device: str) -> Plan:
+    """The plan of a graph on a device, as the device's session gives it."""
+    with _LOCK:
+        session = _SESSIONS.get(device)
+        if session is None:
+            session = _SESSIONS[device] = Session(device)
+        return session.plan(Graph.from_json(text))
+
+
 def plan_for(text: str, device: str) -> Plan:
-    """The plan of a graph on a device, made at the first request."""
+    """The plan of a graph on a device, made at the first request and kept."""
     plan = _PLANS.get((text, device))
     if plan is None:
-        with _LOCK:
-            session = _SESSIONS.get(device)
-            if session is None:
-                session = _SESSIONS[device] = Session(device)
-            plan = _PLANS[text, device] = session.plan(Graph.from_json(text))
+        plan = _PLANS[text, device] = new_plan(text, device)
     return plan
 
 
@@ -99,8 +104,11 @@ def _copy_into(tensor: torch.Tensor, wanted: Description) -> torch.Tensor:
 
 
 def _run_cpu(inputs: Sequence[torch.Tensor], graph: str, device: str = "") -> list[torch.Tensor]:
-    operands = signature(graph)
-    plan = plan_for(graph, session_name(inputs[0].device, device))
+    return run_on_host(plan_for(graph, session_name(inputs[0].device, device)), signature(graph), inputs)
+
+
+def run_on_host(plan: Plan, operands: Signature, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The results of a plan for tensors in the host's memory."""
     tensors = [
         t.detach().as_strided(d.dim, d.stride) if _in_layout(t, d) else _copy_into(t, d)
         for t, d in zip(inputs, operands.inputs, strict=True)
@@ -116,16 +124,16 @@ def _execute(plan: Plan, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     return [torch.utils.dlpack.from_dlpack(array) for array in plan.run(*tensors)]
 
 
-class _Execution:
+class Execution:
     """What every execution of a graph on one GPU needs, prepared once: of a call only addresses are left to tell."""
 
-    def __init__(self, text: str, device: str, where: torch.device) -> None:
-        operands = signature(text)
+    def __init__(self, plan: Plan, operands: Signature, outputs: Sequence[Any], where: torch.device) -> None:
+        """`outputs`: extents, strides and types of the results, which lie in memory as the graph says."""
         self.where = where
-        self.plan = plan_for(text, device or f"cuda:{where.index}")
+        self.plan = plan
         self.inputs = operands.inputs
-        self.outputs = [(d.dim, d.stride, d.dtype) for d in operands.outputs]
-        self.workspace_bytes = self.plan.workspace_bytes
+        self.outputs = outputs
+        self.workspace_bytes = plan.workspace_bytes
         self._taken: list[set[tuple[Extents, Extents]]] = [set() for _ in operands.inputs]
 
     def operand(self, number: int, tensor: torch.Tensor) -> torch.Tensor:
@@ -156,8 +164,15 @@ class _Execution:
         self.plan.launch(pointers, workspace, torch._C._cuda_getCurrentRawStream(where.index))
         return outputs
 
+    def run_on_its_device(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Runs, whatever device is the current one."""
+        if torch.cuda.current_device() == self.where.index:
+            return self.run(inputs)
+        with torch.cuda.device(self.where):
+            return self.run(inputs)
 
-_EXECUTIONS: dict[tuple[str, str, int], _Execution] = {}
+
+_EXECUTIONS: dict[tuple[str, str, int], Execution] = {}
 
 
 def _run_cuda(inputs: Sequence[torch.Tensor], graph: str, device: str = "") -> list[torch.Tensor]:
@@ -165,11 +180,11 @@ def _run_cuda(inputs: Sequence[torch.Tensor], graph: str, device: str = "") -> l
     key = (graph, device, where.index)
     execution = _EXECUTIONS.get(key)
     if execution is None:
-        execution = _EXECUTIONS[key] = _Execution(graph, device, where)
-    if torch.cuda.current_device() == where.index:
-        return execution.run(inputs)
-    with torch.cuda.device(where):
-        return execution.run(inputs)
+        operands = signature(graph)
+        outputs = [(d.dim, d.stride, d.dtype) for d in operands.outputs]
+        plan = plan_for(graph, session_name(where, device))
+        execution = _EXECUTIONS[key] = Execution(plan, operands, outputs, where)
+    return execution.run_on_its_device(inputs)
 
 
 def _run_fake(inputs: Sequence[torch.Tensor], graph: str, device: str = "") -> list[torch.Tensor]:
@@ -179,13 +194,13 @@ def _run_fake(inputs: Sequence[torch.Tensor], graph: str, device: str = "") -> l
 
 # Inductor holds operands in a list to their strides only under `needs_exact_strides`, and where the node tells the
 # strides (`meta["eager_input_vals"]`). The implementations above copy whatever arrives in another layout.
-_LAYOUT_TAG = getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)
-_LIBRARY = torch.library.Library("fusewright", "DEF")
-_LIBRARY.define("run(Tensor[] inputs, str graph, str device='') -> Tensor[]", tags=(_LAYOUT_TAG,))
-_LIBRARY.impl("run", _run_cpu, "CPU")
+LAYOUT_TAG = getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)
+LIBRARY = torch.library.Library("fusewright", "DEF")
+LIBRARY.define("run(Tensor[] inputs, str graph, str device='') -> Tensor[]", tags=(LAYOUT_TAG,))
+LIBRARY.impl("run", _run_cpu, "CPU")
 # The kernel in Rust does what `_run_cuda` does in a fraction of the host's time. PyTorch has what it needs since 2.10.
 if not register_torch_kernel("CUDA"):
-    _LIBRARY.impl("run", _run_cuda, "CUDA")
-torch.library.register_fake("fusewright::run", _run_fake, lib=_LIBRARY)
+    LIBRARY.impl("run", _run_cuda, "CUDA")
+torch.library.register_fake("fusewright::run", _run_fake, lib=LIBRARY)
 
 RUN = torch.ops.fusewright.run.default

@@ -21,7 +21,8 @@ from ._layout import same_strides
 from ._options import Options
 from ._regions import Region, Search, find_anchors, outside_users, search, smaller_regions
 from ._select import Decision, choose, device_identity
-from ._translate import CHANNELS_LAST, VIEWS, Anchor, tensor_value
+from ._sized import RUN_SIZED
+from ._translate import CHANNELS_LAST, VIEWS, Anchor, Translation, tensor_value
 
 aten = torch.ops.aten
 
@@ -208,22 +209,34 @@ def _call(graph: Graph, region: Region, session: str) -> list[Node]:
         _clone(graph, n, CHANNELS_LAST[tensor_value(n).dim()]) if n in translation.relayout_inputs else n
         for n in translation.inputs
     ]
-    arguments: tuple[Any, ...] = (inputs, translation.text)
-    call = graph.call_function(_op.RUN, (*arguments, session) if session else arguments)
-    descriptions = _op.signature(translation.text).outputs
-    mode = tensor_value(region.anchor.value).fake_mode  # type: ignore[attr-defined]
-    device = tensor_value(region.anchor.value).device
+    call = (_sized_call if translation.sized_text else _static_call)(graph, translation, inputs)
+    if session:
+        call.args = (*call.args, session)
+    given = tuple(_values(argument) for argument in call.args)
+    call.meta["eager_input_vals"] = (given, {})
+    mode = region.anchor.value.meta["val"].fake_mode
     with mode:
-        values = [torch.empty_strided(d.dim, d.stride, dtype=d.dtype, device=device) for d in descriptions]
+        values = call.target(*given)  # type: ignore[operator]
     call.meta["val"] = values
-    fakes = [tensor_value(node) for node in inputs]
-    call.meta["eager_input_vals"] = ((fakes, *call.args[1:]), {})
     results = []
     for index, (old, value) in enumerate(zip(translation.outputs, values, strict=True)):
         item = graph.call_function(operator.getitem, (call, index))
         item.meta["val"] = value
         results.append(_like(graph, item, tensor_value(old)))
     return results
+
+
+def _static_call(graph: Graph, translation: Translation, inputs: list[Node]) -> Node:
+    return graph.call_function(_op.RUN, (inputs, translation.text))
+
+
+def _sized_call(graph: Graph, translation: Translation, inputs: list[Node]) -> Node:
+    return graph.call_function(RUN_SIZED, (inputs, translation.sizes, translation.sized_text))
+
+
+def _values(argument: Any) -> Any:
+    """An argument with fake tensors and symbolic sizes in place of nodes."""
+    return torch.fx.node.map_arg(argument, lambda node: node.meta["val"])
 
 
 def _like(graph: Graph, node: Node, wanted: torch.Tensor) -> Node:
@@ -242,7 +255,7 @@ def _clone(graph: Graph, node: Node, memory_format: torch.memory_format) -> Node
 def _computed(graph: Graph, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Node:
     """A call whose value the fake tensors of its arguments tell."""
     node = graph.call_function(target, args, kwargs or {})
-    fake = torch.fx.node.map_arg(args, tensor_value)
+    fake = _values(args)
     with node.args[0].meta["val"].fake_mode:  # type: ignore[union-attr]
         node.meta["val"] = target(*fake, **(kwargs or {}))
     return node

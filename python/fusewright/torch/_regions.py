@@ -1,6 +1,6 @@
 """Regions of an FX graph: a core with the pointwise operations around it that one graph can hold."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -13,7 +13,10 @@ from torch.fx import Graph, Node
 from fusewright import Graph as FusedGraph
 from fusewright import MalformedGraph, Verdict
 
-from ._op import RUN
+from ._layout import channels_last, is_in_layout
+from ._op import RUN, signature
+from ._sized import RUN_SIZED, SAMPLES, form_of, sized_text
+from ._sizes import Unsized, concrete, has_numbers, number, sampled
 from ._translate import (
     ANCHORS,
     CASTS,
@@ -24,7 +27,7 @@ from ._translate import (
     Untranslatable,
     anchors_of,
     can_be_member,
-    is_static,
+    is_symbolic,
     tensor_value,
 )
 
@@ -73,12 +76,11 @@ def find_anchors(graph: Graph) -> list[Anchor]:
 
 
 def arithmetic(anchor: Anchor) -> int:
-    """Multiply-adds of a core; 0 where an extent is symbolic."""
-    operands = [v for v in (n.meta.get("val") for n in anchor.call.all_input_nodes) if isinstance(v, torch.Tensor)]
-    value = tensor_value(anchor.value)
-    if not all(is_static(v) for v in (*operands, value)):
-        return 0
+    """Multiply-adds of a core; 0 where an extent has no number."""
     call = anchor.call
+    if not all(has_numbers(v) for v in _tensors(anchor)):
+        return 0
+    value = tensor_value(anchor.value)
     if anchor.kind == "conv_fprop":
         return value.numel() * prod(tensor_value(call.args[1]).shape[1:])  # type: ignore[arg-type]
     if anchor.is_convolution:
@@ -88,14 +90,20 @@ def arithmetic(anchor: Anchor) -> int:
     return value.numel() * int(tensor_value(left).shape[-1])  # type: ignore[arg-type]
 
 
+def _tensors(anchor: Anchor) -> list[torch.Tensor]:
+    """The values of an anchor's result and operands."""
+    found = (node.meta.get("val") for node in (anchor.value, *anchor.call.all_input_nodes))
+    return [value for value in found if isinstance(value, torch.Tensor)]
+
+
 def search(anchor: Anchor, *, arch: str, strict_rounding: bool, relayout: bool) -> Search:
     """The best region of an anchor that an engine takes."""
     result = Search(anchor)
-    values = [n.meta.get("val") for n in (anchor.value, *anchor.call.all_input_nodes)]
-    if not all(isinstance(v, torch.Tensor) and is_static(v) for v in values):
-        result.refusals.append("symbolic extents")
+    values = _tensors(anchor)
+    if not all(map(has_numbers, values)):
+        result.refusals.append("symbolic extents that stand for no number yet")
         return result
-    if not all(v.numel() for v in values):  # type: ignore[union-attr]
+    if not all(concrete(v).numel() for v in values):
         result.refusals.append("no elements")
         return result
     order = _order(anchor)
@@ -135,18 +143,84 @@ def _accepted(
     anchor: Anchor, members: list[Node], order: dict[Node, int], arch: str, strict_rounding: bool, relayout: bool
 ) -> Region:
     """The region of these members; `Untranslatable` with the rules where no engine takes it."""
-    outputs = _outputs(anchor, members)
-    writer = RegionWriter(anchor, outputs, strict_rounding=strict_rounding, relayout=relayout)
-    translation = writer.write(members)
-    _require_place(translation, {anchor.value, *members}, order)
+    outputs, inside = _outputs(anchor, members), {anchor.value, *members}
+    is_dynamic = any(map(is_symbolic, _border(inside)))
+
+    def written() -> Translation:
+        options = {"strict_rounding": strict_rounding, "relayout": relayout, "is_dynamic": is_dynamic}
+        return RegionWriter(anchor, outputs, **options).write(members)
+
+    translation = written()
+    _require_place(translation, inside, order)
+    graph, verdict = _supported(translation.text, arch)
+    if is_dynamic:
+        try:
+            _give_sizes(translation, written, _sizes_before(_first_user(inside, order), order))
+            _require_other_sizes(translation, arch)
+        except Unsized as error:
+            raise Untranslatable(str(error)) from error
+    return Region(anchor, members, translation, graph, verdict)
+
+
+def _supported(text: str, arch: str) -> tuple[FusedGraph, Verdict]:
+    """A graph that an engine takes, and the verdict; `Untranslatable` with the rules where none does."""
     try:
-        graph = FusedGraph.from_json(translation.text)
+        graph = FusedGraph.from_json(text)
     except MalformedGraph as error:
         raise Untranslatable(str(error)) from error
     verdict = graph.check(arch)
     if not verdict.supported:
         raise Untranslatable(refusal_text(verdict))
-    return Region(anchor, members, translation, graph, verdict)
+    return graph, verdict
+
+
+def _border(inside: set[Node]) -> list[Node]:
+    """The tensors of a region, and those that it reads."""
+    nodes = {*inside, *(source for node in inside for source in node.all_input_nodes)}
+    return [node for node in nodes if isinstance(node.meta.get("val"), torch.Tensor)]
+
+
+def _sizes_before(place: int, order: dict[Node, int]) -> list[Node]:
+    """Symbolic sizes that a graph has, or computes before a place."""
+    found = [n for n, index in order.items() if index < place and isinstance(n.meta.get("val"), torch.SymInt)]
+    return [n for n in found if n.meta["val"].node.has_hint()]
+
+
+def _give_sizes(translation: Translation, written: Callable[[], Translation], values: list[Node]) -> None:
+    """Tells how a translation follows from symbolic sizes, from those of other numbers."""
+    others = []
+    for sample in range(1, SAMPLES):
+        with sampled(sample):
+            others.append(written())
+    if any(other.inputs != translation.inputs or other.outputs != translation.outputs for other in others):
+        raise Untranslatable("other operands for other sizes")
+    texts = [translation.text, *(other.text for other in others)]
+    inputs = [node.meta["val"] for node in translation.inputs]
+    translation.sized_text, translation.sizes = sized_text(texts, inputs, _results(translation), values)
+
+
+def _results(translation: Translation) -> list[torch.Tensor]:
+    """Fake tensors of what the operator gives: the old values, or where these are copied from channels-last, that."""
+    results = []
+    for node, described in zip(translation.outputs, signature(translation.text).outputs, strict=True):
+        value, numbers = node.meta["val"], tensor_value(node)
+        if not is_in_layout(tuple(numbers.shape), numbers.stride(), described.dim, described.stride):
+            if tuple(numbers.shape) != described.dim:
+                raise Unsized(f"result {node.name}, which is copied, has other extents than the core")
+            value = value.new_empty_strided(value.shape, channels_last(value.shape))
+        results.append(value)
+    return results
+
+
+def _require_other_sizes(translation: Translation, arch: str) -> None:
+    """That an engine takes a graph in other sizes, too, odd ones among them."""
+    form = form_of(translation.sized_text)
+    for sample in (1, -1):
+        with sampled(sample):
+            values = form.values(
+                [tensor_value(node) for node in translation.inputs], [number(n.meta["val"]) for n in translation.sizes]
+            )
+        _supported(form.text(values), arch)
 
 
 def refusal_text(verdict: Verdict) -> str:
@@ -198,14 +272,16 @@ def readers(node: Node) -> Iterator[Node]:
 
 def is_fusible(node: Node) -> bool:
     """Whether Inductor computes an operation in a kernel with its neighbours."""
-    if node.op != "call_function" or node.target in ANCHORS or node.target is RUN:
+    if node.op != "call_function" or node.target in ANCHORS or node.target in (RUN, RUN_SIZED):
         return False
     return "scaled_dot_product" not in str(node.target)
 
 
 def _bytes(node: Node) -> int:
+    if not has_numbers(node.meta["val"]):
+        return 0
     value = tensor_value(node)
-    return value.numel() * value.element_size() if is_static(value) else 0
+    return value.numel() * value.element_size()
 
 
 def _with_views(anchor: Anchor, chosen: list[Node], rest: list[Node]) -> list[Node]:
@@ -238,7 +314,7 @@ def _grow(anchor: Anchor, order: dict[Node, int]) -> list[Node]:
 
 def _can_join(node: Node, elements: int) -> bool:
     value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor) or not is_static(value) or value.numel() != elements:
+    if not isinstance(value, torch.Tensor) or not has_numbers(value) or concrete(value).numel() != elements:
         return False
     return node.target in VIEWS or can_be_member(node)
 
@@ -288,6 +364,9 @@ def outside_users(nodes: Any, inside: set[Node]) -> list[Node]:
 def _require_place(translation: Translation, inside: set[Node], order: dict[Node, int]) -> None:
     """The fused operation must have a place after all that it reads and before all that reads it."""
     last_input = max((order[n] for n in translation.inputs), default=-1)
-    first_user = min((order[u] for u in outside_users(inside, inside)), default=len(order))
-    if first_user <= last_input:
+    if _first_user(inside, order) <= last_input:
         raise Untranslatable("a result is used before an operand is there")
+
+
+def _first_user(inside: set[Node], order: dict[Node, int]) -> int:
+    return min((order[u] for u in outside_users(inside, inside)), default=len(order))

@@ -26,6 +26,7 @@ import fusewright
 from . import _op
 from ._options import Options
 from ._regions import Region, is_fusible, readers
+from ._sizes import number
 from ._translate import VIEWS, tensor_value
 
 aten = torch.ops.aten
@@ -288,11 +289,11 @@ def subgraph(region: Region, *, core_alone: bool = False) -> Subgraph:
     for node in more:
         copies[node] = _placeholder(graph, node)
 
-    def copy(node: Node) -> Node:
+    def copy(node: Node) -> Any:
+        if isinstance(node.meta.get("val"), torch.SymInt):
+            return number(node.meta["val"])
         if node not in copies:
-            for source in node.all_input_nodes:
-                copy(source)
-            copies[node] = graph.node_copy(node, copies.__getitem__)
+            copies[node] = graph.node_copy(node, copy)
         return copies[node]
 
     graph.output(tuple(copy(node) for node in ([anchor.value] if core_alone else region.translation.outputs)))
@@ -305,7 +306,7 @@ def subgraph(region: Region, *, core_alone: bool = False) -> Subgraph:
 
 def _placeholder(graph: Graph, node: Node) -> Node:
     result = graph.placeholder(node.name)
-    result.meta["val"] = node.meta["val"]
+    result.meta["val"] = tensor_value(node)
     return result
 
 

@@ -20,6 +20,7 @@ from torch.fx import Node
 
 from ._layout import Extents, channels_last, fill_unit_axes, restride, row_major, same_strides
 from ._op import DATA_TYPES
+from ._sizes import concrete, has_numbers, is_static
 
 aten = torch.ops.aten
 prims = torch.ops.prims
@@ -52,16 +53,18 @@ class Untranslatable(Exception):
 
 
 def tensor_value(node: Node) -> torch.Tensor:
-    """The fake tensor that stands for a node's value."""
+    """The fake tensor that stands for a node's value, with numbers for its extents and strides."""
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         raise Untranslatable(f"{node.name} is not a tensor")
-    return value
+    if not has_numbers(value):
+        raise Untranslatable(f"{node.name} has symbolic extents that stand for no number yet")
+    return concrete(value)
 
 
-def is_static(value: torch.Tensor) -> bool:
-    """Whether no extent and no stride is symbolic."""
-    return all(isinstance(n, int) for n in (*value.shape, *value.stride(), value.storage_offset()))
+def is_symbolic(node: Node) -> bool:
+    """Whether a tensor's extents or strides depend on symbols."""
+    return not is_static(node.meta["val"])
 
 
 def fill_value(node: Node) -> float | None:
@@ -95,13 +98,26 @@ class Translation:
     outputs: list[Node]
     relayout_inputs: set[Node] = field(default_factory=set)
     """Inputs that must be copied to channels-last first."""
+    sized_text: str = ""
+    """Where sizes are symbolic, the text with terms for them; `text` has the sizes that were compiled with."""
+    sizes: list[Node] = field(default_factory=list)
+    """Values that the terms read beside the operands' sizes."""
 
 
 class RegionWriter:
     """Writes one region's graph, node by node in topological order."""
 
-    def __init__(self, anchor: Anchor, outputs: Iterable[Node], *, strict_rounding: bool, relayout: bool) -> None:
+    def __init__(
+        self,
+        anchor: Anchor,
+        outputs: Iterable[Node],
+        *,
+        strict_rounding: bool,
+        relayout: bool,
+        is_dynamic: bool = False,
+    ) -> None:
         self.anchor = anchor
+        self.is_dynamic = is_dynamic
         self.dim = _graph_extents(anchor)
         self.outputs = set(outputs)
         self.strict_rounding = strict_rounding
@@ -173,8 +189,6 @@ class RegionWriter:
         value = tensor_value(source)
         if value.device != tensor_value(self.anchor.value).device:
             raise Untranslatable(f"operand {source.name} is on another device")
-        if not is_static(value):
-            raise Untranslatable(f"operand {source.name} has symbolic extents")
         _require_no_truths_in_memory(source)
         dim, stride = _broadcast_layout(value, shape, target)
         return self._input(source, dim, stride)
@@ -336,7 +350,7 @@ class RegionWriter:
             "compute_data_type": "FLOAT",
             "intermediate_data_type": "FLOAT",
             "io_data_type": _type_name(tensor_value(self.anchor.value).dtype),
-            "is_dynamic_shape_enabled": False,
+            "is_dynamic_shape_enabled": self.is_dynamic,
             "is_override_shape_enabled": False,
             "sm_count": -1,
         }
@@ -663,4 +677,4 @@ def can_be_member(node: Node) -> bool:
     if node.op != "call_function" or (node.target not in POINTWISE and node.target not in CASTS):
         return False
     value = node.meta.get("val")
-    return isinstance(value, torch.Tensor) and is_static(value) and value.dtype in (*FLOATS, torch.bool)
+    return isinstance(value, torch.Tensor) and has_numbers(value) and value.dtype in (*FLOATS, torch.bool)
