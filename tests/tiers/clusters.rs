@@ -1,11 +1,12 @@
-//! Products whose blocks share the steps along k of a tile, or operands, in clusters: these configs are asked for, whatever the model would choose.
+//! Products whose blocks share the steps along k of a tile, or operands, in clusters, and transposed ones whose tile has all rows of C: these configs
+//! are asked for, whatever the model would choose.
 
 use std::collections::BTreeSet;
 
 use fusewright::build::Build;
 use fusewright::device::Device;
 use fusewright::engine::{EngineConfig, Knob};
-use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor};
+use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor, TensorHandle};
 use libtest_mimic::{Failed, Trial};
 
 use crate::pipeline;
@@ -30,6 +31,9 @@ pub(crate) fn trials(
     let of_walked = walked()
         .into_iter()
         .map(|(name, graph)| (format!("{tier}::multicast::walked_{name}"), graph, walks as fn(&_) -> _));
+    let of_one_tile = all_rows()
+        .into_iter()
+        .map(|(name, graph)| (format!("{tier}::transposed::{name}"), graph, is_of_one_tile as fn(&_) -> _));
     let trial = |(number, (name, graph, knobs)): (usize, (String, Graph, Knobs))| {
         Trial::test(name, move || {
             let device = device()?;
@@ -44,7 +48,7 @@ pub(crate) fn trials(
             })
         })
     };
-    of_parts.chain(of_shared).chain(of_walked).enumerate().map(trial).collect()
+    of_parts.chain(of_shared).chain(of_walked).chain(of_one_tile).enumerate().map(trial).collect()
 }
 
 /// What the configs to run differ in, of one; none of one that is not to run.
@@ -65,12 +69,18 @@ fn walks(config: &EngineConfig) -> Option<Vec<u32>> {
     shares(config).filter(|_| tile_m * tile_n <= 64 * 32)
 }
 
+/// The tile of 144 rows of C, which no other products have.
+fn is_of_one_tile(config: &EngineConfig) -> Option<Vec<u32>> {
+    let is_it = config.knob(Knob::SwapAb, 0) == 1 && config.knob(Knob::TileN, 0) == 144;
+    is_it.then(|| [Knob::SplitK, Knob::TmaEpilogue].map(|knob| config.knob(knob, 0)).to_vec())
+}
+
 /// A config for each set of values of the knobs, of those that are to run.
 fn chosen(graph: &Graph, knobs: Knobs, device: &Device) -> Result<Vec<EngineConfig>, Failed> {
     let mut seen = BTreeSet::new();
     let mut configs = pipeline::configs(graph, device)?;
     configs.retain(|config| knobs(config).is_some_and(|knobs| seen.insert(knobs)));
-    if configs.is_empty() { Err("no config has clusters".into()) } else { Ok(configs) }
+    if configs.is_empty() { Err("no config is of this kind".into()) } else { Ok(configs) }
 }
 
 /// `A · B` with what follows, of extents, types of the operands and of the result.
@@ -78,7 +88,7 @@ fn matmul(
     [batch, m, n, k]: [i64; 4],
     [operand, result]: [DataType; 2],
     b_along_k: bool,
-    after: impl Fn(&mut Graph, fusewright::graph::TensorHandle) -> fusewright::graph::TensorHandle,
+    after: impl Fn(&mut Graph, TensorHandle) -> TensorHandle,
 ) -> Graph {
     let mut graph =
         Graph::new().io_data_type(operand).intermediate_data_type(DataType::Float).compute_data_type(DataType::Float);
@@ -91,16 +101,19 @@ fn matmul(
     graph
 }
 
+/// A bias of columns, a residual, and ReLU.
+fn bias_and_residual(graph: &mut Graph, c: TensorHandle, [m, n]: [i64; 2]) -> TensorHandle {
+    let bias = graph.tensor(Tensor::new("bias").row_major([1, 1, n]));
+    let residual = graph.tensor(Tensor::new("residual").row_major([1, m, n]));
+    let biased = graph.pointwise("biased", PointwiseMode::Add, &[c, bias]);
+    let added = graph.pointwise("added", PointwiseMode::Add, &[biased, residual]);
+    graph.pointwise("relu", PointwiseMode::ReluFwd, &[added])
+}
+
 fn graphs() -> Vec<(&'static str, Graph)> {
     use DataType::{BFloat16, Float, Fp8E4M3, Half};
     let bare = |_: &mut Graph, c| c;
-    let bias_and_residual = |graph: &mut Graph, c| {
-        let bias = graph.tensor(Tensor::new("bias").row_major([1, 1, 152]));
-        let residual = graph.tensor(Tensor::new("residual").row_major([1, 50, 152]));
-        let biased = graph.pointwise("biased", PointwiseMode::Add, &[c, bias]);
-        let added = graph.pointwise("added", PointwiseMode::Add, &[biased, residual]);
-        graph.pointwise("relu", PointwiseMode::ReluFwd, &[added])
-    };
+    let bias_and_residual = |graph: &mut Graph, c| bias_and_residual(graph, c, [50, 152]);
     let mut graphs = vec![
         ("matmul", matmul([1, 50, 152, 1100], [BFloat16; 2], true, bare)),
         ("matmul_bias_residual_relu", matmul([1, 50, 152, 1100], [Half; 2], true, bias_and_residual)),
@@ -124,13 +137,7 @@ fn shared() -> Vec<(&'static str, Graph)> {
         graph.last_operation().compute_data_type = Some(Half);
         c
     };
-    let bias_and_residual = |graph: &mut Graph, c| {
-        let bias = graph.tensor(Tensor::new("bias").row_major([1, 1, 248]));
-        let residual = graph.tensor(Tensor::new("residual").row_major([1, 200, 248]));
-        let biased = graph.pointwise("biased", PointwiseMode::Add, &[c, bias]);
-        let added = graph.pointwise("added", PointwiseMode::Add, &[biased, residual]);
-        graph.pointwise("relu", PointwiseMode::ReluFwd, &[added])
-    };
+    let bias_and_residual = |graph: &mut Graph, c| bias_and_residual(graph, c, [200, 248]);
     vec![
         ("matmul", matmul([1, 256, 256, 1032], [BFloat16; 2], true, bare)),
         ("matmul_bias_residual_relu", matmul([1, 200, 248, 1096], [Half; 2], true, bias_and_residual)),
@@ -149,4 +156,21 @@ fn shared() -> Vec<(&'static str, Graph)> {
 /// One of more tiles than run at once.
 fn walked() -> Vec<(&'static str, Graph)> {
     vec![("matmul", matmul([1, 1160, 248, 1032], [DataType::BFloat16; 2], true, |_, c| c))]
+}
+
+/// Of 129 to 144 rows of C.
+fn all_rows() -> Vec<(&'static str, Graph)> {
+    use DataType::{BFloat16, Float, Fp8E4M3, Half, Int8, Int32};
+    let bare = |_: &mut Graph, c| c;
+    let bias_and_residual = |graph: &mut Graph, c| bias_and_residual(graph, c, [144, 392]);
+    vec![
+        ("matmul", matmul([1, 136, 200, 1160], [BFloat16; 2], true, bare)),
+        ("matmul_bias_residual_relu", matmul([1, 144, 392, 200], [Half; 2], true, bias_and_residual)),
+        ("matmul_in_rows", matmul([1, 129, 136, 72], [Half; 2], false, bare)),
+        ("matmuls", matmul([2, 140, 264, 96], [BFloat16; 2], true, bare)),
+        ("matmul_of_float", matmul([1, 132, 152, 100], [Float; 2], true, bare)),
+        ("matmul_of_fp8", matmul([1, 130, 272, 1120], [Fp8E4M3, BFloat16], true, bare)),
+        ("matmul_of_int8", matmul([1, 143, 144, 272], [Int8, Int32], true, bare)),
+        ("matmul_of_told_extents", matmul([1, 137, 200, 200], [BFloat16; 2], true, bare).with_dynamic_shapes()),
+    ]
 }
