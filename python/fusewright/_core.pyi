@@ -93,7 +93,7 @@ def rules() -> list[tuple[str, str]]:
     """Ids of the documented rules, and what each says in a line; ``fusewright rules ID`` tells more."""
 
 def run_command_line(arguments: Sequence[str]) -> int: ...
-def register_torch_kernel(key: str, namespace: str = "fusewright") -> bool:
+def register_torch_kernel(key: str, namespace: str = "fusewright", operator: str = "run") -> bool:
     """Registers the kernel in Rust of a namespace's operator ``run`` for a dispatch key, ``CUDA`` or ``CPU``.
 
     False, with nothing registered, where the process has no PyTorch, or one that lacks what the kernel needs.

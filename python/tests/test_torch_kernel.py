@@ -19,13 +19,15 @@ import conftest  # noqa: E402
 
 from fusewright import Graph  # noqa: E402
 from fusewright._core import register_torch_kernel  # noqa: E402
-from fusewright.torch import _op  # noqa: E402
+from fusewright.torch import _op, _sized  # noqa: E402
 
 NAMESPACE = "fusewright_kernel_test"
 _LIBRARY = torch.library.Library(NAMESPACE, "DEF")
 _LIBRARY.define("run(Tensor[] inputs, str graph, str device='') -> Tensor[]")
 
-if not register_torch_kernel("CPU", NAMESPACE):
+_LIBRARY.define("run_sized(Tensor[] inputs, SymInt[] sizes, str graph, str device='') -> Tensor[]")
+
+if not register_torch_kernel("CPU", NAMESPACE) or not register_torch_kernel("CPU", NAMESPACE, "run_sized"):
     pytest.skip("PyTorch is older than 2.10", allow_module_level=True)
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -109,6 +111,97 @@ def test_booleans_are_bytes_on_the_cpu():
     y = torch.tensor([[1.0, 0.0, 3.0], [0.0, 5.0, 0.0]])
     (found,) = run([x, y], less_text())
     assert torch.equal(found, x < y)
+
+
+# Sizes.
+
+
+def sized_text():
+    """relu(a b) of m by k and k by n, with `m` rows as two axes of the result, of which the first is given."""
+    graph = json.loads(TEXT)
+    m, n, k = [1, "0.0"], [1, "1.1"], [1, "0.1"]
+    matrices = {
+        1: ([1, m, k], [[1, "0.0", "0.1"], k, 1]),
+        2: ([1, k, n], [[1, "1.1", "0.1"], n, 1]),
+    }
+    result = ([1, m, n], [[1, "0.0", "1.1"], n, 1])
+    shapes = {t["uid"]: matrices.get(t["uid"], result) for t in graph["tensors"]}
+    sizes = {uid: {"dim": dim, "stride": stride} for uid, (dim, stride) in shapes.items()}
+    rows = [[1, "$0"], [1, "$1"]]
+    outputs = [{"dim": [*rows, n], "stride": [[1, "$1", "1.1"], n, 1]}]
+    return json.dumps({"graph": graph, "sizes": sizes, "outputs": outputs})
+
+
+SIZED_TEXT = sized_text()
+
+
+def run_sized(inputs, sizes, text=SIZED_TEXT, device=""):
+    namespace = NAMESPACE if inputs and inputs[0].device.type == "cpu" else "fusewright"
+    return getattr(torch.ops, namespace).run_sized(inputs, sizes, text, device)
+
+
+@pytest.mark.parametrize("rows, n, k", [((4, 4), 16, 32), ((3, 5), 8, 7), ((1, 2), 3, 65), ((9, 7), 1, 1)])
+def test_sized_results_are_those_of_the_kernel_in_python(device, rows, n, k):
+    inputs = operands(device, rows[0] * rows[1], n, k)
+    kernel = _sized._run_cpu if device == "cpu" else _sized._run_cuda
+    (found,), wanted = run_sized(inputs, rows), kernel(inputs, rows, SIZED_TEXT)
+    assert_equal([found], wanted)
+    torch.testing.assert_close(found.reshape(-1, n), torch.relu(inputs[0] @ inputs[1]), rtol=1e-2, atol=1e-2)
+
+
+def test_sized_operands_in_other_layouts_are_copied(device):
+    a, b = operands(device, 6, 10, 12)
+    (found,) = run_sized([transposed(a), b], (2, 3))
+    assert_equal([found], run_sized([a, b], (2, 3)))
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda x, s, t: (x[:1], s, t), "found 1 tensors; required: more"),
+        (lambda x, s, t: (x, s[:1], t), "found 1 sizes; required: more"),
+        (lambda x, s, t: ([x[0].flatten(), x[1]], s, t), r"tensor 0: found shape \[96\]; required: more axes"),
+        (lambda x, s, t: ([x[0], x[1][:5]], s, t), "as many elements as"),
+        (lambda x, s, t: ([x[0].double(), x[1]], s, t), "found DOUBLE; required: FLOAT"),
+        (lambda x, s, t: (x, s, t[:99]), "graph: "),
+        (lambda x, s, t: (x, s, TEXT), "no text of a graph with sizes"),
+        (lambda x, s, t: (x, s, t.replace('"$1"', '"$x"')), "no text of a graph with sizes"),
+        (lambda x, s, t: (x, (2, 5), t), "do not lie as its outputs do"),
+        (lambda x, s, t: (x, (-2, -4), t), "do not lie as its outputs do"),
+        (lambda x, s, t: ([], s, t), "found no tensors|There were no tensor arguments"),
+    ],
+    ids=str,
+)
+def test_sized_errors(change, message):
+    with pytest.raises((RuntimeError, NotImplementedError), match=message):
+        run_sized(*change(operands(m=8, k=12), (2, 4), SIZED_TEXT))
+    assert len(run_sized(operands(m=8, k=12), (2, 4))) == 1
+
+
+def test_sizes_that_are_beyond_64_bits_are_refused():
+    text = SIZED_TEXT.replace('[1, "0.0"]', '[4611686018427387904, "0.0"]')
+    with pytest.raises(RuntimeError, match="beyond 64 bits"):
+        run_sized(operands(m=8, k=12), (2, 4), text)
+
+
+def test_sized_executions_of_many_shapes_and_threads():
+    failures = []
+
+    def work(first):
+        try:
+            for m in range(first, first + 40):
+                inputs = operands(m=m % 13 + 2, n=4, k=5)
+                (found,) = run_sized(inputs, (1, m % 13 + 2))
+                torch.testing.assert_close(found[0], torch.relu(inputs[0] @ inputs[1]), rtol=1e-2, atol=1e-2)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
 
 
 # Layouts.
@@ -306,6 +399,26 @@ def test_calls_do_not_grow_the_process(calls, inputs):
     for _ in range(calls):
         call()
     assert _resident_bytes() - before < 4e6
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the size of the process is read from Linux")
+def test_sized_calls_do_not_grow_the_process():
+    """Of two shapes in turn, and of calls that throw; a text of a tenth of a MB would show a string that stays."""
+    text, shapes = SIZED_TEXT + " " * 100_000, [operands(m=m, n=2, k=2) for m in (2, 4)]
+
+    def call(number):
+        inputs = shapes[number % 2]
+        run_sized(inputs, (2, number % 2 + 1), text)
+        with pytest.raises(RuntimeError):
+            run_sized(inputs, (2,), text)
+
+    for number in range(500):
+        call(number)
+    before = _resident_bytes()
+    for number in range(3000):
+        call(number)
+    assert _resident_bytes() - before < 4e6
+    assert [x._use_count() for x in shapes[0]] == [x._use_count() for x in operands()]
 
 
 def test_without_pytorch_nothing_is_registered():

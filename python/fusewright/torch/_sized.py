@@ -18,6 +18,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from fusewright._core import register_torch_kernel
+
 from . import _op, _sizes
 from ._layout import Extents
 from ._sizes import Unsized
@@ -240,7 +242,9 @@ def _run_fake(inputs: Sequence[torch.Tensor], sizes: Sequence[Any], graph: str, 
 _SCHEMA = "run_sized(Tensor[] inputs, SymInt[] sizes, str graph, str device='') -> Tensor[]"
 _op.LIBRARY.define(_SCHEMA, tags=(_op.LAYOUT_TAG,))
 _op.LIBRARY.impl("run_sized", _run_cpu, "CPU")
-_op.LIBRARY.impl("run_sized", _run_cuda, "CUDA")
+# As of `run`, the kernel in Rust does what `_run_cuda` does.
+if not register_torch_kernel("CUDA", operator="run_sized"):
+    _op.LIBRARY.impl("run_sized", _run_cuda, "CUDA")
 torch.library.register_fake("fusewright::run_sized", _run_fake, lib=_op.LIBRARY)
 
 RUN_SIZED = torch.ops.fusewright.run_sized.default

@@ -115,7 +115,8 @@ impl Execution {
         Ok(prepared)
     }
 
-    fn prepare(shim: &Shim, text: &[u8], session: &[u8], device: Device) -> Outcome<Self> {
+    /// The execution of a graph, which nobody else has.
+    pub(super) fn prepare(shim: &Shim, text: &[u8], session: &[u8], device: Device) -> Outcome<Self> {
         let opened = opened(shim, session, device)?;
         let text_of = |bytes| std::str::from_utf8(bytes).map_err(|error| format!("graph: {error}"));
         let graph = Graph::read(text_of(text)?, "graph").map_err(told)?;
@@ -128,6 +129,18 @@ impl Execution {
         let it = Self { text, session, device, inputs: inputs?, outputs: outputs?, graph, executable, _opened: opened };
         it.require_no_bits()?;
         Ok(it)
+    }
+
+    /// That results under these extents and strides have the memory, element for element, that the graph describes.
+    pub(super) fn require_results(&self, shapes: &[[Vec<i64>; 2]]) -> Outcome<()> {
+        let is_in_layout = |(operand, [dim, stride]): (&Operand, &[Vec<i64>; 2])| {
+            let has_elements = dim.len() == stride.len() && dim.iter().all(|&extent| extent > 0);
+            has_elements && layout::is_in_layout(dim, stride, &operand.dim, &operand.stride)
+        };
+        if shapes.len() == self.outputs.len() && self.outputs.iter().zip(shapes).all(is_in_layout) {
+            return Ok(());
+        }
+        Err(format!("graph: results of extents and strides {shapes:?} do not lie as its outputs do"))
     }
 
     fn require_no_bits(&self) -> Outcome<()> {
@@ -240,7 +253,7 @@ impl Shim {
 }
 
 /// A digest of a text, eight bytes at a time in four independent sums: it is made at every execution. What it finds is compared.
-fn digest(text: &[u8]) -> u64 {
+pub(super) fn digest(text: &[u8]) -> u64 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let mixed = |sum: u64, word: u64| (sum ^ word).wrapping_mul(FACTOR).rotate_left(29);
     let mut sums = [text.len() as u64, 1, 2, 3];

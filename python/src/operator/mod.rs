@@ -1,6 +1,6 @@
-//! The kernel of PyTorch's operator `fusewright::run` (`python/fusewright/torch/_op.py`), without the interpreter: an execution costs the
-//! host about what its launch does. It is registered by PyTorch's C ABI, of version 2.10 or newer; with an older PyTorch
-//! the operator keeps the kernel that is written in Python.
+//! The kernels of PyTorch's operators `fusewright::run` (`python/fusewright/torch/_op.py`) and `run_sized` (`_sized.py`), without the interpreter: an
+//! execution costs the host about what its launch does. They are registered by PyTorch's C ABI, of version 2.10 or newer; with an older PyTorch
+//! the operators keep the kernels that are written in Python.
 //!
 //! The dispatcher calls with the interpreter's lock or without it, and no object of Python is touched here.
 
@@ -9,6 +9,7 @@ mod execution;
 mod host;
 mod layout;
 mod shim;
+mod sized;
 mod values;
 
 use std::ffi::CString;
@@ -18,8 +19,9 @@ use fusewright::error::Error;
 use pyo3::prelude::*;
 
 use self::execution::Execution;
-use self::shim::{Shim, checked};
-use self::values::{Arguments, listed};
+use self::shim::{Kernel, Shim, checked};
+use self::sized::SizedGraph;
+use self::values::{Arguments, Tensor, listed};
 use crate::errors::with_causes;
 
 /// What PyTorch can be told of an error is its text.
@@ -29,14 +31,20 @@ fn told(error: Error) -> String {
     with_causes(&error)
 }
 
-/// Registers the kernel for a dispatch key, `CUDA` or `CPU`, of the operator `run` of a namespace. False where PyTorch lacks what it needs.
+/// Registers the kernel for a dispatch key, `CUDA` or `CPU`, of the operator `run` of a namespace, or of `run_sized`. False where PyTorch lacks what it needs.
 #[pyfunction]
-#[pyo3(signature = (key, namespace = "fusewright"))]
-pub(crate) fn register_torch_kernel(key: &str, namespace: &str) -> bool {
-    registered(key, namespace).inspect_err(|why| tracing::debug!(key, why, "no kernel of the operator")).is_ok()
+#[pyo3(signature = (key, namespace = "fusewright", operator = "run"))]
+pub(crate) fn register_torch_kernel(key: &str, namespace: &str, operator: &str) -> bool {
+    let why_not = |why: &String| tracing::debug!(key, operator, why, "no kernel of the operator");
+    registered(key, namespace, operator).inspect_err(why_not).is_ok()
 }
 
-fn registered(key: &str, namespace: &str) -> Outcome<()> {
+fn registered(key: &str, namespace: &str, operator: &str) -> Outcome<()> {
+    let (name, kernel): (_, Kernel) = match operator {
+        "run" => (c"run", run),
+        "run_sized" => (c"run_sized", run_sized),
+        _ => return Err("no operator has this name".to_owned()),
+    };
     let shim = Shim::get()?;
     exception::can_throw(shim)?;
     match key {
@@ -53,7 +61,7 @@ fn registered(key: &str, namespace: &str) -> Outcome<()> {
         let functions = &shim.functions;
         let made = (functions.library_for)(namespace.as_ptr(), key.as_ptr(), file, 0, &raw mut library);
         checked(made, "make a library")?;
-        (functions.library_impl)(library, c"run".as_ptr(), run, shim.version())
+        (functions.library_impl)(library, name.as_ptr(), kernel, shim.version())
     };
     checked(statuses, "register a kernel")
 }
@@ -64,29 +72,52 @@ fn registered(key: &str, namespace: &str) -> Outcome<()> {
 /// On the stack are the arguments of the operator's schema, `(Tensor[] inputs, str graph, str device) -> Tensor[]`, in the conventions of
 /// [`Shim::version`], and they are the kernel's.
 unsafe extern "C-unwind" fn run(stack: *mut u64, inputs: u64, outputs: u64) {
-    // registered with the functions at hand
-    let Ok(shim) = Shim::get() else { return };
-    // SAFETY: as promised by the caller.
-    let guarded = AssertUnwindSafe(|| unsafe { run_guarded(shim, stack, inputs, outputs) });
-    let outcome = catch_unwind(guarded).unwrap_or_else(|_| Err("the library panicked".to_owned()));
-    if let Err(message) = outcome {
-        exception::throw(shim, message)
-    }
+    let execute = |shim: &'static Shim| {
+        require((inputs, outputs), 3)?;
+        // SAFETY: as promised by the caller.
+        let arguments = unsafe { Arguments::take(shim, stack.cast::<[u64; 3]>().read()) }?;
+        let first = arguments.tensors.first().ok_or("found no tensors; required: at least one")?;
+        let (text, session) = (arguments.graph.bytes()?, arguments.device.bytes()?);
+        Execution::of(shim, text, session, first.device()?)?.run(shim, &arguments.tensors)
+    };
+    // SAFETY: there is room for one result.
+    unsafe { guarded(stack, execute) }
 }
 
+/// The kernel of `run_sized`.
+///
 /// # Safety
-/// As [`run`].
-unsafe fn run_guarded(shim: &'static Shim, stack: *mut u64, inputs: u64, outputs: u64) -> Outcome<()> {
-    if (inputs, outputs) != (3, 1) {
-        return Err(format!("found {inputs} arguments and {outputs} results; required: 3 and 1"));
-    }
-    // SAFETY: as promised by the caller.
-    let arguments = unsafe { Arguments::take(shim, stack.cast::<[u64; 3]>().read()) }?;
-    let first = arguments.tensors.first().ok_or("found no tensors; required: at least one")?;
-    let (text, session) = (arguments.graph.bytes()?, arguments.device.bytes()?);
-    let execution = Execution::of(shim, text, session, first.device()?)?;
-    let results = listed(shim, execution.run(shim, &arguments.tensors)?)?;
+/// As [`run`], of `(Tensor[] inputs, SymInt[] sizes, str graph, str device) -> Tensor[]`.
+unsafe extern "C-unwind" fn run_sized(stack: *mut u64, inputs: u64, outputs: u64) {
+    let execute = |shim: &'static Shim| {
+        require((inputs, outputs), 4)?;
+        // SAFETY: as promised by the caller.
+        let arguments = unsafe { Arguments::take_sized(shim, stack.cast::<[u64; 4]>().read()) }?;
+        let graph = SizedGraph::of(arguments.graph.bytes()?)?;
+        graph.run(shim, &arguments.tensors, &arguments.sizes, arguments.device.bytes()?)
+    };
     // SAFETY: there is room for one result.
-    unsafe { stack.write(results) };
-    Ok(())
+    unsafe { guarded(stack, execute) }
+}
+
+fn require(found: (u64, u64), arguments: u64) -> Outcome<()> {
+    if found == (arguments, 1) {
+        return Ok(());
+    }
+    Err(format!("found {} arguments and {} results; required: {arguments} and 1", found.0, found.1))
+}
+
+/// Leaves the results of an execution on the stack as a list, or throws.
+///
+/// # Safety
+/// The stack has room for one result.
+unsafe fn guarded(stack: *mut u64, execute: impl FnOnce(&'static Shim) -> Outcome<Vec<Tensor>>) {
+    // registered with the functions at hand
+    let Ok(shim) = Shim::get() else { return };
+    let results = AssertUnwindSafe(|| listed(shim, execute(shim)?));
+    match catch_unwind(results).unwrap_or_else(|_| Err("the library panicked".to_owned())) {
+        // SAFETY: as promised by the caller.
+        Ok(results) => unsafe { stack.write(results) },
+        Err(message) => exception::throw(shim, message),
+    }
 }

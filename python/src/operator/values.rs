@@ -8,7 +8,7 @@ use super::layout;
 use super::shim::{Handle, Shim, checked};
 
 /// Where a tensor lies, in PyTorch's numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Device {
     pub(super) kind: i32,
     /// Zero for the CPU.
@@ -124,7 +124,7 @@ impl Tensor {
     }
 
     /// The memory under other extents and strides, from the same element on.
-    fn view(&self, dim: &[i64], stride: &[i64]) -> Outcome<Self> {
+    pub(super) fn view(&self, dim: &[i64], stride: &[i64]) -> Outcome<Self> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: as many extents and strides as the rank says, within the storage as they read the same elements; room for one handle.
         let status = unsafe {
@@ -169,7 +169,7 @@ impl Text {
     }
 }
 
-/// A list of tensors.
+/// A list of tensors, or of numbers.
 struct List {
     handle: Handle,
     shim: &'static Shim,
@@ -183,8 +183,15 @@ impl Drop for List {
 }
 
 impl List {
-    /// What is in the list, which is owned by whoever owns the list.
+    /// What is in a list of tensors, which is owned by whoever owns the list.
     fn into_tensors(self) -> Outcome<Vec<Tensor>> {
+        let shim = self.shim;
+        let values = self.values()?;
+        Ok(values.into_iter().map(|value| Tensor { handle: handle_of(value), shim }).collect())
+    }
+
+    /// What is in a list of numbers, or the handles of one of tensors.
+    fn values(&self) -> Outcome<Vec<u64>> {
         let (shim, mut size) = (self.shim, 0);
         // SAFETY: the handle is a list's, and there is room for one number.
         checked(unsafe { (shim.functions.list_size)(self.handle, &raw mut size) }, "tell the length of a list")?;
@@ -192,15 +199,17 @@ impl List {
             let mut value = 0;
             // SAFETY: as above.
             let status = unsafe { (shim.functions.list_get)(self.handle, index, &raw mut value) };
-            checked(status, "read a list").map(|()| Tensor { handle: handle_of(value), shim })
+            checked(status, "read a list").map(|()| value)
         };
         (0..size).map(item).collect()
     }
 }
 
-/// The arguments of the operator.
+/// The arguments of the operators.
 pub(super) struct Arguments {
     pub(super) tensors: Vec<Tensor>,
+    /// Of `run_sized` alone.
+    pub(super) sizes: Vec<i64>,
     pub(super) graph: Text,
     pub(super) device: Text,
 }
@@ -210,12 +219,30 @@ impl Arguments {
     ///
     /// # Safety
     /// They are a list of tensors and two strings, which nobody else frees or takes.
-    pub(super) unsafe fn take(shim: &'static Shim, stack: [u64; 3]) -> Outcome<Self> {
-        let [list, graph, device] = stack.map(handle_of);
+    pub(super) unsafe fn take(shim: &'static Shim, [list, graph, device]: [u64; 3]) -> Outcome<Self> {
+        // SAFETY: as promised by the caller.
+        unsafe { Self::owned(shim, list, None, [graph, device]) }
+    }
+
+    /// Takes those of `run_sized` from the stack.
+    ///
+    /// # Safety
+    /// They are a list of tensors, one of numbers, and two strings, which nobody else frees or takes.
+    pub(super) unsafe fn take_sized(shim: &'static Shim, [list, sizes, graph, device]: [u64; 4]) -> Outcome<Self> {
+        // SAFETY: as promised by the caller.
+        unsafe { Self::owned(shim, list, Some(sizes), [graph, device]) }
+    }
+
+    /// # Safety
+    /// As [`Self::take`], and [`Self::take_sized`] where there are sizes.
+    unsafe fn owned(shim: &'static Shim, list: u64, sizes: Option<u64>, texts: [u64; 2]) -> Outcome<Self> {
         // all are owned before anything can fail
-        let (list, graph, device) =
-            (List { handle: list, shim }, Text { handle: graph, shim }, Text { handle: device, shim });
-        Ok(Self { tensors: list.into_tensors()?, graph, device })
+        let owned = |handle| List { handle: handle_of(handle), shim };
+        let (list, sizes) = (owned(list), sizes.map(owned));
+        let [graph, device] = texts.map(|handle| Text { handle: handle_of(handle), shim });
+        let tensors = list.into_tensors()?;
+        let sizes = sizes.map_or_else(|| Ok(Vec::new()), |sizes| sizes.values())?;
+        Ok(Self { tensors, sizes: sizes.into_iter().map(u64::cast_signed).collect(), graph, device })
     }
 }
 
