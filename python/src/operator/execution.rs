@@ -1,13 +1,13 @@
 //! Executions: what those of one graph on one device share, prepared at the first and found by the graph's text from then on.
 
-use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use fusewright::graph::{DataType, TensorId};
 use fusewright::plan::{DevicePointer, VariantPack, Workspace};
 use fusewright::session;
 
+use super::by_text::ByText;
 use super::layout;
 use super::shim::{self, Shim, checked};
 use super::values::{Device, Form, Tensor};
@@ -89,30 +89,13 @@ pub(super) struct Execution {
     _opened: Arc<Opened>,
 }
 
-/// Executions by a digest of the text. None is given up: compiled code that calls the operator may call it again.
-static EXECUTIONS: RwLock<Option<HashMap<u64, Vec<Arc<Execution>>>>> = RwLock::new(None);
+static EXECUTIONS: ByText<Execution> = ByText::new();
 
 impl Execution {
     /// The execution of a graph, prepared where this is the first.
     pub(super) fn of(shim: &Shim, text: &[u8], session: &[u8], device: Device) -> Outcome<Arc<Self>> {
-        let digest = digest(text);
-        let known = |executions: &HashMap<u64, Vec<Arc<Self>>>| {
-            let is_it =
-                |known: &&Arc<Self>| known.device == device && *known.session == *session && *known.text == *text;
-            executions.get(&digest)?.iter().find(is_it).cloned()
-        };
-        if let Some(found) = EXECUTIONS.read().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(known) {
-            return Ok(found);
-        }
-        // without the lock: it may compile
-        let prepared = Arc::new(Self::prepare(shim, text, session, device)?);
-        let mut executions = EXECUTIONS.write().unwrap_or_else(PoisonError::into_inner);
-        let executions = executions.get_or_insert_default();
-        if let Some(found) = known(executions) {
-            return Ok(found);
-        }
-        executions.entry(digest).or_default().push(Arc::clone(&prepared));
-        Ok(prepared)
+        let is_it = |known: &Self| known.device == device && *known.session == *session && *known.text == *text;
+        EXECUTIONS.of(text, is_it, || Self::prepare(shim, text, session, device))
     }
 
     /// The execution of a graph, which nobody else has.
@@ -250,19 +233,4 @@ impl Shim {
             kind => format!("device {index} of PyTorch's type {kind}"),
         }
     }
-}
-
-/// A digest of a text, eight bytes at a time in four independent sums: it is made at every execution. What it finds is compared.
-pub(super) fn digest(text: &[u8]) -> u64 {
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mixed = |sum: u64, word: u64| (sum ^ word).wrapping_mul(FACTOR).rotate_left(29);
-    let mut sums = [text.len() as u64, 1, 2, 3];
-    let (blocks, rest) = text.as_chunks::<32>();
-    for block in blocks {
-        for (sum, word) in sums.iter_mut().zip(block.as_chunks::<8>().0) {
-            *sum = mixed(*sum, u64::from_le_bytes(*word));
-        }
-    }
-    let whole = sums.into_iter().fold(0, mixed);
-    rest.iter().fold(whole, |sum, byte| mixed(sum, u64::from(*byte)))
 }

@@ -4,6 +4,7 @@
 //!
 //! The dispatcher calls with the interpreter's lock or without it, and no object of Python is touched here.
 
+mod by_text;
 mod exception;
 mod execution;
 mod host;

@@ -7,7 +7,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use serde_json::Value;
 
 use super::Outcome;
-use super::execution::{Execution, digest};
+use super::by_text::ByText;
+use super::execution::Execution;
 use super::shim::Shim;
 use super::values::{Device, Tensor};
 
@@ -78,8 +79,7 @@ struct Kept {
     asked: AtomicU64,
 }
 
-/// Graphs by a digest of their texts. None is given up: compiled code that calls the operator may call it again.
-static GRAPHS: RwLock<Option<HashMap<u64, Vec<Arc<SizedGraph>>>>> = RwLock::new(None);
+static GRAPHS: ByText<SizedGraph> = ByText::new();
 
 /// Counts what was asked for.
 static CLOCK: AtomicU64 = AtomicU64::new(0);
@@ -87,21 +87,7 @@ static CLOCK: AtomicU64 = AtomicU64::new(0);
 impl SizedGraph {
     /// The graph of a text, read where this is the first time.
     pub(super) fn of(text: &[u8]) -> Outcome<Arc<Self>> {
-        let digest = digest(text);
-        let known = |graphs: &HashMap<u64, Vec<Arc<Self>>>| {
-            graphs.get(&digest)?.iter().find(|known| *known.text == *text).cloned()
-        };
-        if let Some(found) = GRAPHS.read().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(known) {
-            return Ok(found);
-        }
-        let read = Arc::new(Self::read(text)?);
-        let mut graphs = GRAPHS.write().unwrap_or_else(PoisonError::into_inner);
-        let graphs = graphs.get_or_insert_default();
-        if let Some(found) = known(graphs) {
-            return Ok(found);
-        }
-        graphs.entry(digest).or_default().push(Arc::clone(&read));
-        Ok(read)
+        GRAPHS.of(text, |known| *known.text == *text, || Self::read(text))
     }
 
     fn read(text: &[u8]) -> Outcome<Self> {

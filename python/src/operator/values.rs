@@ -237,8 +237,8 @@ impl Arguments {
     /// As [`Self::take`], and [`Self::take_sized`] where there are sizes.
     unsafe fn owned(shim: &'static Shim, list: u64, sizes: Option<u64>, texts: [u64; 2]) -> Outcome<Self> {
         // all are owned before anything can fail
-        let owned = |handle| List { handle: handle_of(handle), shim };
-        let (list, sizes) = (owned(list), sizes.map(owned));
+        let list_of = |handle| List { handle: handle_of(handle), shim };
+        let (list, sizes) = (list_of(list), sizes.map(list_of));
         let [graph, device] = texts.map(|handle| Text { handle: handle_of(handle), shim });
         let tensors = list.into_tensors()?;
         let sizes = sizes.map_or_else(|| Ok(Vec::new()), |sizes| sizes.values())?;
