@@ -24,16 +24,15 @@ pub(crate) fn trials(
     device: fn() -> Result<Device, Failed>,
     run: fn(&Build) -> Result<(), Failed>,
 ) -> Vec<Trial> {
-    let of_parts =
-        graphs().into_iter().map(|(name, graph)| (format!("{tier}::clusters::{name}"), graph, parts as fn(&_) -> _));
-    let of_shared =
-        shared().into_iter().map(|(name, graph)| (format!("{tier}::multicast::{name}"), graph, shares as fn(&_) -> _));
-    let of_walked = walked()
-        .into_iter()
-        .map(|(name, graph)| (format!("{tier}::multicast::walked_{name}"), graph, walks as fn(&_) -> _));
-    let of_one_tile = all_rows()
-        .into_iter()
-        .map(|(name, graph)| (format!("{tier}::transposed::{name}"), graph, is_of_one_tile as fn(&_) -> _));
+    let kinds = [
+        ("clusters::", graphs(), parts as Knobs),
+        ("multicast::", shared(), shares),
+        ("multicast::walked_", walked(), walks),
+        ("transposed::", all_rows(), is_of_one_tile),
+    ];
+    let named = kinds.into_iter().flat_map(|(kind, graphs, knobs)| {
+        graphs.into_iter().map(move |(name, graph)| (format!("{tier}::{kind}{name}"), graph, knobs))
+    });
     let trial = |(number, (name, graph, knobs)): (usize, (String, Graph, Knobs))| {
         Trial::test(name, move || {
             let device = device()?;
@@ -48,7 +47,7 @@ pub(crate) fn trials(
             })
         })
     };
-    of_parts.chain(of_shared).chain(of_walked).chain(of_one_tile).enumerate().map(trial).collect()
+    named.enumerate().map(trial).collect()
 }
 
 /// What the configs to run differ in, of one; none of one that is not to run.
