@@ -49,8 +49,7 @@ class Signature:
     outputs: tuple[Description, ...]
 
 
-@lru_cache(maxsize=4096)
-def signature(text: str) -> Signature:
+def read_signature(text: str) -> Signature:
     """The signature of a graph in the JSON that `_translate` writes."""
     graph = json.loads(text)
     produced = {uid for node in graph["nodes"] for uid in node["outputs"].values()}
@@ -60,6 +59,9 @@ def signature(text: str) -> Signature:
         tuple(_description(t) for t in memory if t["uid"] not in produced),
         tuple(_description(t) for t in memory if t["uid"] in produced),
     )
+
+
+signature = lru_cache(maxsize=4096)(read_signature)
 
 
 def _description(tensor: dict[str, Any]) -> Description:

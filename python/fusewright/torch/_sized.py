@@ -31,7 +31,7 @@ ODD_SAMPLES = 2
 LARGEST_DEGREE = 3
 """Sizes that a term multiplies, at most."""
 SHAPES = 1024
-"""Shapes whose plans are kept, of all graphs together."""
+"""Shapes whose plans the kernels in Python keep, of all graphs together; that in Rust keeps as many of each."""
 
 Term = int | list[Any]
 """A number, or a factor and the names of sizes: `1.0` is the extent of axis 0 of operand 1, `$0` a value given."""
@@ -208,7 +208,7 @@ def _place(name: str) -> tuple[int, int]:
 def _planned(text: str, values: Extents, session: str) -> tuple[_op.Signature, Any]:
     """The operands of a graph in some sizes, and its plan."""
     concrete = form_of(text).text(values)
-    return _op.signature.__wrapped__(concrete), _op.new_plan(concrete, session)
+    return _op.read_signature(concrete), _op.new_plan(concrete, session)
 
 
 @lru_cache(maxsize=SHAPES)

@@ -16,7 +16,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 STEP = 64
-"""Samples differ by multiples of it from the sizes compiled with, and are divisible by what these are."""
+"""Samples differ by multiples of it from the sizes compiled with, so that powers of two up to it divide both."""
 
 _sample: ContextVar[int] = ContextVar("fusewright_sample", default=0)
 
@@ -52,11 +52,11 @@ def number(size: Any) -> int:
     sample = _sample.get()
     if sample == 0:
         return int(size.node.hint)
-    known = hints(size.node.shape_env)
+    known = _hints(size.node.shape_env)
     return int(size.node.expr.xreplace({s: _drawn(str(s), int(known[s]), sample) for s in size.node.expr.free_symbols}))
 
 
-def hints(shape_env: Any) -> Any:
+def _hints(shape_env: Any) -> Any:
     """What the symbols of an environment stand for in the shapes that were compiled with."""
     return getattr(shape_env, "backed_var_to_val", None) or shape_env.var_to_val
 
