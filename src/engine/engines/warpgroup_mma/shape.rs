@@ -227,7 +227,7 @@ const TILES_OF_A_BLOCK: i64 = 2;
 /// it always is: which of the two is computed less often depends on the tile.
 const FEW_ROWS: i64 = 64;
 
-/// The tile in which the transposed product has all of the rows that follow, which two tiles as it stands have with waste: what few rows are multiplied by
+/// The tile in which the transposed product has all of the rows of C that follow, which two tiles as it stands have with waste: what few rows are multiplied by
 /// is then read once (H200, 2026-11-29: 144×16384×6144 of BFLOAT16 with a bias takes 63.8 µs, 81.9 otherwise; 140×11008×4096 36.9, 39.5; 140×16384×1024
 /// of HALF with a residual 25.8, 25.9. The same with 192 columns takes longer than expected: 176×11008×4096 50.3, 46.5 otherwise).
 const ONE_TILE: Shape = cooperative(128, 144);
