@@ -68,10 +68,10 @@ fn walks(config: &EngineConfig) -> Option<Vec<u32>> {
     shares(config).filter(|_| tile_m * tile_n <= 64 * 32)
 }
 
-/// The tile of 144 rows of C, which no other products have.
+/// Tiles that have all of 129 to 144 rows of C, which others of the transposed product do not.
 fn is_of_one_tile(config: &EngineConfig) -> Option<Vec<u32>> {
     let is_it = config.knob(Knob::SwapAb, 0) == 1 && config.knob(Knob::TileN, 0) == 144;
-    is_it.then(|| [Knob::SplitK, Knob::TmaEpilogue].map(|knob| config.knob(knob, 0)).to_vec())
+    is_it.then(|| [Knob::TileM, Knob::TmaEpilogue].map(|knob| config.knob(knob, 0)).to_vec())
 }
 
 /// A config for each set of values of the knobs, of those that are to run.

@@ -5,7 +5,7 @@ use super::shape::{Candidate, Shape, Staging, Way};
 use crate::device::Device;
 use crate::engine::lowering::{BoxRows, COMBINATION, Meeting, Straddling, blocks_in_clusters, combination_seconds};
 use crate::engine::{Bound, Estimate, Term, Waves};
-use crate::kernel::{Schedule, Sums};
+use crate::kernel::{Schedule, Sums, WGMMA_ROWS};
 
 /// Clocks a second, between those of a rested H200 (1.98e9) and of one at its power limit (1.45e9).
 pub(super) const CLOCK: f64 = 1.6e9;
@@ -63,6 +63,21 @@ const STEP_BESIDE_STATIONARY: f64 = 206.0;
 const COOPERATIVE_GAP: f64 = 45.0;
 const PING_PONG_GAP: f64 = 7.0;
 const LONE_PING_PONG_GAP: f64 = 34.0;
+
+/// Rows or columns of C up to which what a matmul's steps wait for comes from memory, not from L2; a little beyond those that were measured.
+const FEW_ROWS: i64 = 256;
+
+/// Clocks from a request for a step to its arrival from memory, while others of its pipeline are under way: 1.4 µs (1,900 configs of 20 products of 129 to 192
+/// rows on an H200, 2026-11-29: 184×4096×14336 of BF16 in tiles of 64×96 takes 48.4 µs with 10 stages, 65.5 with 5).
+const ARRIVAL: f64 = 2240.0;
+
+/// By how much L2 takes longer where few rows are two rows of tiles of more than 64, of which the second has less than so much of its rows, and so many
+/// columns at least: what neighbouring multiprocessors read is the same for every second one alone, and L2 merges less of it (the same products;
+/// 136×5120×5120 of FP8 in tiles of 128×80 asks L2 for 81 MB and takes 24 µs, in tiles of 64×128 for 50 MB and 15.5 µs, though multiprocessors receive 136
+/// and 118 MB; clusters that share B change neither). That it is not so where both rows of tiles are full was seen in one product of 224 rows and two of 256.
+const TWO_ROWS_OF_TILES: f64 = 1.8;
+const COLUMNS_OF_TWO_ROWS: i64 = 16;
+const FILLED_SECOND_ROW: f64 = 0.75;
 
 /// Clocks of a step for each multiprocessor that reads the same rows of a line at the same time, as L2 gives a line to one after the other,
 /// and the power with which rows that are parts of lines take longer (132 that read the same box of 32 rows of 64 bytes on an H100: 637
@@ -199,12 +214,13 @@ struct Pace {
     streamed_b: f64,
     /// Blocks of a cluster that receive what one of them asks for, of A and of B.
     sharers: [f64; 2],
+    stages: f64,
 }
 
 impl Candidate<'_> {
     /// Estimated time in clocks: the longest of tensor cores, shared memory, L2, boxes and memory for the tiles of a
     /// multiprocessor, the pipeline's first fill, the epilogues that nothing hides, and sums that go through the workspace.
-    pub(super) fn estimate(&self, way: Way, through_workspace: bool, device: &Device) -> Estimate {
+    pub(super) fn estimate(&self, way: Way, stages: u32, through_workspace: bool, device: &Device) -> Estimate {
         let Way { splits, meeting, cluster, staging, blocks, stationary } = way;
         let sms = f64::from(blocks_in_clusters(cluster[0] * cluster[1], device));
         let blocks = f64::from(blocks);
@@ -221,12 +237,9 @@ impl Candidate<'_> {
         };
         let of_steps = |term: Term| Term { time: term.time * steps * beside, ..term };
         let streamed_b = if stationary { blocks / waves.count } else { 1.0 };
-        let tile = self
-            .terms_of_step(
-                Pace { busy: sms.min(units), blocks, tiles: waves.count / blocks, streamed_b, sharers },
-                device,
-            )
-            .map(of_steps);
+        let (busy, tiles, stages) = (sms.min(units), waves.count / blocks, stages.into());
+        let pace = Pace { busy, blocks, tiles, streamed_b, sharers, stages };
+        let tile = self.terms_of_step(&pace, device).map(of_steps);
         let longest = tile.iter().map(|term| term.time).fold(0.0, f64::max);
         let epilogue = self.epilogue(staging);
         let (exposed, last) = match self.shape.schedule {
@@ -248,7 +261,7 @@ impl Candidate<'_> {
         let of_tiles = |of_tile: Term| term(of_tile.bound, waves.count * of_tile.time + (waves.count - 1.0) * exposed);
         let overlaps = staging == Staging::Boxes && blocks > 1.0;
         let waiting = if self.reads_boxes && !overlaps { READS_OF_ONE_TILE } else { 1.0 };
-        let memory = term(Bound::Memory, waiting * self.memory(staging, splits, sms.min(units), device));
+        let memory = term(Bound::Memory, waiting * self.memory(staging, splits, busy, device));
         Estimate {
             at_once: tile.map(of_tiles).into_iter().chain([memory]).collect(),
             on_top: vec![
@@ -269,7 +282,8 @@ impl Candidate<'_> {
     }
 
     /// Clocks of a step of a tile, by what may bound it.
-    fn terms_of_step(&self, Pace { busy, blocks, tiles, streamed_b, sharers }: Pace, device: &Device) -> [Term; 5] {
+    fn terms_of_step(&self, pace: &Pace, device: &Device) -> [Term; 5] {
+        let &Pace { busy, blocks, tiles, streamed_b, sharers, stages } = pace;
         let Shape { m, n, schedule } = self.shape;
         let (taps, [rows, columns]) = (f64::from(self.taps), self.loaded());
         let (m, n, bytes) = (f64::from(m), f64::from(n), f64::from(self.operand.bytes()));
@@ -306,11 +320,13 @@ impl Candidate<'_> {
             ),
             (
                 Bound::L2,
-                depth * bytes * (rows * reads_a + taps * columns * reads_b * streamed_b) * busy / l2_rate(n, device),
+                depth * bytes * (rows * reads_a + taps * columns * reads_b * streamed_b) * busy / l2_rate(n, device)
+                    * self.unmerged(),
             ),
             (
                 Bound::Boxes,
                 least_step
+                    .max(self.arrival(stages) / blocks)
                     .max(boxes[0] * reads_a + boxes[1] * reads_b * streamed_b)
                     .max(self.same_lines(0, busy) * reads_a)
                     .max(self.same_lines(1, busy) * reads_b * streamed_b),
@@ -318,6 +334,25 @@ impl Candidate<'_> {
             (Bound::Operands, filled),
         ]
         .map(|(bound, time)| Term { bound, time: time + gap / blocks })
+    }
+
+    /// Whether what steps wait for comes from memory.
+    fn has_few_rows(&self) -> bool {
+        let [_, rows, columns, _] = self.extents;
+        self.is_matmul() && rows.min(columns) <= FEW_ROWS
+    }
+
+    /// Clocks from one arrival to the next at least, of a pipeline whose stages but one are under way.
+    fn arrival(&self, stages: f64) -> f64 {
+        if self.has_few_rows() { ARRIVAL / (stages - 1.0) } else { 0.0 }
+    }
+
+    /// By how much L2 takes longer as it merges less of what multiprocessors read.
+    fn unmerged(&self) -> f64 {
+        let [rows, columns] = self.counts();
+        let is_tall = rows == 2 && self.shape.m > WGMMA_ROWS && columns >= COLUMNS_OF_TWO_ROWS;
+        let filled = self.extents[1] as f64 / f64::from(self.shape.m) - 1.0;
+        if self.has_few_rows() && is_tall && filled < FILLED_SECOND_ROW { TWO_ROWS_OF_TILES } else { 1.0 }
     }
 
     /// Clocks of a step for what is turned.
@@ -335,7 +370,7 @@ impl Candidate<'_> {
         if row_bytes == 0 {
             return 0.0;
         }
-        let [tiles_m, tiles_n] = self.shape.tile(1).counts(self.extents).map(|count| count.value() as f64);
+        let [tiles_m, tiles_n] = self.counts().map(|count| count as f64);
         let [own, others] = if slot == 0 { [tiles_m, tiles_n] } else { [tiles_n, tiles_m] };
         let readers = (busy / own.min(COLUMNS_AT_ONCE)).min(others);
         let part = f64::from(row_bytes).min(LINE_BYTES) / LINE_BYTES;

@@ -167,6 +167,7 @@ const SHAPES: &[Shape] = &[
     ping_pong(128, 160),
     cooperative(256, 80),
     cooperative(128, 160),
+    cooperative(128, 144),
     cooperative(256, 64),
     ping_pong(128, 128),
     ping_pong(64, 256),
@@ -174,6 +175,7 @@ const SHAPES: &[Shape] = &[
     ping_pong(128, 96),
     ping_pong(64, 192),
     cooperative(256, 48),
+    ping_pong(64, 144),
     cooperative(128, 96),
     ping_pong(128, 80),
     cooperative(128, 80),
@@ -227,10 +229,11 @@ const TILES_OF_A_BLOCK: i64 = 2;
 /// it always is: which of the two is computed less often depends on the tile.
 const FEW_ROWS: i64 = 64;
 
-/// The tile in which the transposed product has all of the rows of C that follow, which two tiles as it stands have with waste: what few rows are multiplied by
-/// is then read once (H200, 2026-11-29: 144×16384×6144 of BFLOAT16 with a bias takes 63.8 µs, 81.9 otherwise; 140×11008×4096 36.9, 39.5; 140×16384×1024
-/// of HALF with a residual 25.8, 25.9. The same with 192 columns takes longer than expected: 176×11008×4096 50.3, 46.5 otherwise).
-const ONE_TILE: Shape = cooperative(128, 144);
+/// Columns of tiles in which the transposed product has all of the rows of C that follow, which two or three tiles as it stands have with waste: what few rows
+/// are multiplied by is then read once (H200, 2026-11-29: 144×16384×6144 of BFLOAT16 with a bias takes 63.8 µs in 128×144, 81.9 as it stands; 144×8192×8192
+/// of FP8 30.3 in 64×144, 33.1 in 128×144, 33.8 as it stands; 136×6144×2048 of HALF with a bias and GELU 17.2, 20.5 and 19.5). Tiles of more columns for more
+/// rows are the fastest of one of 11 products of 150 to 192 rows, by 3 %; parts of k take 1.1 to 1.4 times as long as expected.
+const COLUMNS_OF_ONE_TILE: u32 = 144;
 const ROWS_OF_ONE_TILE: std::ops::RangeInclusive<i64> = 129..=144;
 
 /// Steps along k that a split does at least, and most splits. Not tuned.
@@ -287,12 +290,12 @@ fn configs(tiles: &Tiles, device: &Device) -> Vec<Priced> {
     for arrangement in [Arrangement::AsItStands, Arrangement::Transposed, Arrangement::TapRows] {
         let Some(plan) = tiles.plan(arrangement) else { continue };
         let extents = plan.extents();
-        for shape in shapes(arrangement, extents) {
+        for &shape in SHAPES.iter().filter(|shape| shape.suits(extents)) {
             let candidate = Candidate::new(tiles, plan, arrangement, shape);
             if candidate.has_too_many_columns_for_fragments() {
                 continue;
             }
-            let has_few_rows = extents[2] <= FEW_ROWS || shape == ONE_TILE;
+            let has_few_rows = extents[2] <= FEW_ROWS || candidate.has_all_rows();
             if arrangement == Arrangement::Transposed && !has_few_rows && !candidate.computes() {
                 continue;
             }
@@ -300,12 +303,6 @@ fn configs(tiles: &Tiles, device: &Device) -> Vec<Priced> {
         }
     }
     configs
-}
-
-/// The tiles worth a try for a product of these extents, as it lies in this arrangement.
-fn shapes(arrangement: Arrangement, extents: [i64; 4]) -> impl Iterator<Item = Shape> {
-    let has_one_tile = arrangement == Arrangement::Transposed && ROWS_OF_ONE_TILE.contains(&extents[2]);
-    SHAPES.iter().copied().filter(move |shape| shape.suits(extents)).chain(has_one_tile.then_some(ONE_TILE))
 }
 
 /// The kernel of a config.
@@ -448,7 +445,7 @@ impl<'a> Candidate<'a> {
         }
         let Self { shape, arrangement, evaluates_first, .. } = *self;
         let config = Config { shape, stages, arrangement, way, evaluates_first };
-        let estimate = self.estimate(way, through_workspace.is_some(), device);
+        let estimate = self.estimate(way, stages, through_workspace.is_some(), device);
         Some((estimate, EngineConfig::of_fields(NAME, FIELDS, &config), through_workspace))
     }
 
@@ -457,9 +454,19 @@ impl<'a> Candidate<'a> {
         self.plan.copy_seconds(device)
     }
 
+    /// Whether it is a matmul's, not a convolution's.
+    pub(super) fn is_matmul(&self) -> bool {
+        self.plan.is_matmul()
+    }
+
     /// Whether the product is multiplied as its transpose.
     pub(super) fn is_transposed(&self) -> bool {
         self.arrangement == Arrangement::Transposed
+    }
+
+    /// Whether the columns of one tile are so many rows of C that tiles as it stands have them with waste.
+    fn has_all_rows(&self) -> bool {
+        self.shape.n == COLUMNS_OF_ONE_TILE && ROWS_OF_ONE_TILE.contains(&self.extents[2])
     }
 
     /// Whether the first warpgroup computes or copies some operand.
@@ -523,9 +530,8 @@ impl<'a> Candidate<'a> {
 
     /// Tiles of clusters that cover C.
     pub(super) fn tiles_of(&self, cluster: [u32; 2]) -> i64 {
-        let counts = self.shape.tile(self.step_k).counts(self.extents).map(Number::value);
         let covering = |(count, blocks): (&i64, i64)| (count + blocks - 1) / blocks * blocks;
-        self.extents[0] * counts.iter().zip(cluster.map(i64::from)).map(covering).product::<i64>()
+        self.extents[0] * self.counts().iter().zip(cluster.map(i64::from)).map(covering).product::<i64>()
     }
 
     /// Numbers of blocks of a cluster that share k that are tried: of narrow tiles of matmuls of few rows or columns, whose blocks read nothing that others do but
@@ -567,8 +573,7 @@ impl<'a> Candidate<'a> {
 
     /// Columns of tiles, of all matrices.
     pub(super) fn columns(&self) -> i64 {
-        let [_, tiles_n] = self.shape.tile(self.step_k).counts(self.extents).map(Number::value);
-        self.extents[0] * tiles_n
+        self.extents[0] * self.counts()[1]
     }
 
     /// Ways of the epilogue, the faster first. Partial sums go to the workspace as they are.
@@ -631,8 +636,12 @@ impl<'a> Candidate<'a> {
     }
 
     pub(super) fn tiles(&self) -> i64 {
-        let [tiles_m, tiles_n] = self.shape.tile(self.step_k).counts(self.extents).map(Number::value);
-        self.extents[0] * tiles_m * tiles_n
+        self.extents[0] * self.counts().iter().product::<i64>()
+    }
+
+    /// Rows and columns of tiles, of a matrix.
+    pub(super) fn counts(&self) -> [i64; 2] {
+        self.shape.tile(self.step_k).counts(self.extents).map(Number::value)
     }
 
     /// Steps of a part of k.
@@ -658,7 +667,7 @@ impl<'a> Candidate<'a> {
 
     /// Numbers of parts of k that are tried.
     fn splits(&self, device: &Device) -> Vec<u32> {
-        if self.plan.counts_steps() {
+        if self.plan.counts_steps() || self.is_transposed() && self.has_all_rows() {
             return vec![1];
         }
         let longest = self.steps() as i64 / STEPS_PER_SPLIT;
