@@ -29,6 +29,7 @@ pub(crate) fn trials(
         ("multicast::", shared(), shares),
         ("multicast::walked_", walked(), walks),
         ("transposed::", all_rows(), is_of_one_tile),
+        ("even_rows::", last_rows(), begins_early),
     ];
     let named = kinds.into_iter().flat_map(|(kind, graphs, knobs)| {
         graphs.into_iter().map(move |(name, graph)| (format!("{tier}::{kind}{name}"), graph, knobs))
@@ -72,6 +73,15 @@ fn walks(config: &EngineConfig) -> Option<Vec<u32>> {
 fn is_of_one_tile(config: &EngineConfig) -> Option<Vec<u32>> {
     let is_it = config.knob(Knob::SwapAb, 0) == 1 && config.knob(Knob::TileN, 0) == 144;
     is_it.then(|| [Knob::TileM, Knob::TmaEpilogue].map(|knob| config.knob(knob, 0)).to_vec())
+}
+
+/// Tiles that lie below each other, without what keeps the last of them from beginning early.
+fn begins_early(config: &EngineConfig) -> Option<Vec<u32>> {
+    let blocks = [Knob::ClusterM, Knob::ClusterN, Knob::ClusterK].map(|knob| config.knob(knob, 1));
+    let is_it = config.knob(Knob::SwapAb, 0) == 0 && blocks == [1, 1, 1] && config.knob(Knob::TileM, 0) <= 128;
+    let parts = config.knob(Knob::SplitK, 1).min(2);
+    let knobs = [Knob::TileM, Knob::Schedule, Knob::TmaEpilogue].map(|knob| config.knob(knob, 0));
+    is_it.then(|| knobs.into_iter().chain([parts]).collect())
 }
 
 /// A config for each set of values of the knobs, of those that are to run.
@@ -155,6 +165,30 @@ fn shared() -> Vec<(&'static str, Graph)> {
 /// One of more tiles than run at once.
 fn walked() -> Vec<(&'static str, Graph)> {
     vec![("matmul", matmul([1, 1160, 248, 1032], [DataType::BFloat16; 2], true, |_, c| c))]
+}
+
+/// Whose last row of tiles would have fewer rows than others; with a residual, which keeps it from beginning early where k is not cut.
+fn last_rows() -> Vec<(&'static str, Graph)> {
+    use DataType::{BFloat16, Float, Fp8E4M3, Half, Int8, Int32};
+    let bare = |_: &mut Graph, c| c;
+    let bias = |graph: &mut Graph, c| {
+        let bias = graph.tensor(Tensor::new("bias").row_major([1, 1, 136]));
+        let biased = graph.pointwise("biased", PointwiseMode::Add, &[c, bias]);
+        graph.pointwise("relu", PointwiseMode::ReluFwd, &[biased])
+    };
+    let bias_and_residual = |graph: &mut Graph, c| bias_and_residual(graph, c, [150, 136]);
+    vec![
+        ("matmul", matmul([1, 150, 200, 1160], [BFloat16; 2], true, bare)),
+        ("matmul_bias_relu", matmul([1, 129, 136, 1096], [Half; 2], true, bias)),
+        ("matmul_bias_residual_relu", matmul([1, 150, 136, 1096], [Half; 2], true, bias_and_residual)),
+        ("matmul_in_rows", matmul([1, 241, 136, 1088], [Half; 2], false, bare)),
+        ("matmuls", matmul([2, 100, 72, 1032], [BFloat16; 2], true, bare)),
+        ("matmul_odd_columns", matmul([1, 135, 77, 1032], [BFloat16; 2], true, bare)),
+        ("matmul_of_float", matmul([1, 131, 72, 612], [Float; 2], true, bare)),
+        ("matmul_of_fp8", matmul([1, 165, 144, 2096], [Fp8E4M3, BFloat16], true, bare)),
+        ("matmul_of_int8", matmul([1, 150, 80, 2064], [Int8, Int32], true, bare)),
+        ("matmul_of_told_extents", matmul([1, 150, 136, 1160], [BFloat16; 2], true, bare).with_dynamic_shapes()),
+    ]
 }
 
 /// Of 129 to 144 rows of C.

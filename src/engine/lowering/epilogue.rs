@@ -91,6 +91,18 @@ impl EpiloguePlan {
         self.boxes.as_ref().and_then(|boxes| boxes.at(tile))
     }
 
+    /// Whether points of C may be evaluated by two blocks: rows are stored whole and nothing is reduced, and nothing is read that lies at C's points, which a
+    /// caller may store in its place.
+    pub(super) fn may_be_repeated(&self, graph: &FinalizedGraph) -> bool {
+        let elements = |id: &TensorId| graph.tensor(*id).dim.iter().product::<i64>();
+        let is_whole = |id: &TensorId| graph.tensor(*id).data_type != DataType::Boolean;
+        let is_in_place = |id: &TensorId| self.stores.iter().any(|stored| elements(stored) == elements(id));
+        self.along_n
+            && self.accumulations.is_empty()
+            && self.stores.iter().all(is_whole)
+            && !self.program.reads().any(|id| is_in_place(&id))
+    }
+
     /// Number of values that reductions start from.
     pub(super) fn reduced_values(&self) -> usize {
         reduced_values(self.accumulations.iter()).len()

@@ -83,6 +83,9 @@ pub struct GemmKernel {
     pub bounded: Vec<Coordinate>,
     /// Tile of a block.
     pub tile: GemmTile,
+    /// The row of C from which on the last row of tiles lies, where that begins early enough to have as many rows as others: its first rows are those of the
+    /// tiles above it too. `wgmma` only.
+    pub last_row: Option<Number>,
     /// How tiles are multiplied.
     pub multiply: Multiply,
     /// Left operand.

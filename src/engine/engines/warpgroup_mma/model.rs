@@ -64,8 +64,8 @@ const COOPERATIVE_GAP: f64 = 45.0;
 const PING_PONG_GAP: f64 = 7.0;
 const LONE_PING_PONG_GAP: f64 = 34.0;
 
-/// Rows or columns of C up to which what a matmul's steps wait for comes from memory, not from L2; a little beyond those that were measured.
-const FEW_ROWS: i64 = 256;
+/// Rows or columns of C up to which what a matmul's steps wait for comes from memory, not from L2: somewhat more than were measured.
+const ROWS_FROM_MEMORY: i64 = 256;
 
 /// Clocks from a request for a step to its arrival from memory, while others of its pipeline are under way: 1.4 µs (1,900 configs of 20 products of 129 to 192
 /// rows on an H200, 2026-11-29: 184×4096×14336 of BF16 in tiles of 64×96 takes 48.4 µs with 10 stages, 65.5 with 5).
@@ -337,14 +337,14 @@ impl Candidate<'_> {
     }
 
     /// Whether what steps wait for comes from memory.
-    fn has_few_rows(&self) -> bool {
+    fn waits_for_memory(&self) -> bool {
         let [_, rows, columns, _] = self.extents;
-        self.is_matmul() && rows.min(columns) <= FEW_ROWS
+        self.is_matmul() && rows.min(columns) <= ROWS_FROM_MEMORY
     }
 
     /// Clocks from one arrival to the next at least, of a pipeline whose stages but one are under way.
     fn arrival(&self, stages: f64) -> f64 {
-        if self.has_few_rows() { ARRIVAL / (stages - 1.0) } else { 0.0 }
+        if self.waits_for_memory() { ARRIVAL / (stages - 1.0) } else { 0.0 }
     }
 
     /// By how much L2 takes longer as it merges less of what multiprocessors read.
@@ -352,7 +352,7 @@ impl Candidate<'_> {
         let [rows, columns] = self.counts();
         let is_tall = rows == 2 && self.shape.m > WGMMA_ROWS && columns >= COLUMNS_OF_TWO_ROWS;
         let filled = self.extents[1] as f64 / f64::from(self.shape.m) - 1.0;
-        if self.has_few_rows() && is_tall && filled < FILLED_SECOND_ROW { TWO_ROWS_OF_TILES } else { 1.0 }
+        if self.waits_for_memory() && is_tall && filled < FILLED_SECOND_ROW { TWO_ROWS_OF_TILES } else { 1.0 }
     }
 
     /// Clocks of a step for what is turned.

@@ -464,9 +464,9 @@ impl<'a> Candidate<'a> {
         self.arrangement == Arrangement::Transposed
     }
 
-    /// Whether the columns of one tile are so many rows of C that tiles as it stands have them with waste.
+    /// Whether the product is transposed, and the columns of one tile are so many rows of C that tiles as it stands have them with waste.
     fn has_all_rows(&self) -> bool {
-        self.shape.n == COLUMNS_OF_ONE_TILE && ROWS_OF_ONE_TILE.contains(&self.extents[2])
+        self.is_transposed() && self.shape.n == COLUMNS_OF_ONE_TILE && ROWS_OF_ONE_TILE.contains(&self.extents[2])
     }
 
     /// Whether the first warpgroup computes or copies some operand.
@@ -667,7 +667,7 @@ impl<'a> Candidate<'a> {
 
     /// Numbers of parts of k that are tried.
     fn splits(&self, device: &Device) -> Vec<u32> {
-        if self.plan.counts_steps() || self.is_transposed() && self.has_all_rows() {
+        if self.plan.counts_steps() || self.has_all_rows() {
             return vec![1];
         }
         let longest = self.steps() as i64 / STEPS_PER_SPLIT;
