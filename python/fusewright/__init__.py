@@ -59,6 +59,7 @@ from ._pygraph import (
     scalar_type,
     tensor_reordering,
 )
+from ._shapes import KernelCache, create_kernel_cache
 
 __all__ = [
     "Array",
@@ -69,6 +70,7 @@ __all__ = [
     "Graph",
     "Handle",
     "InputError",
+    "KernelCache",
     "MalformedGraph",
     "NotSupported",
     "Plan",
@@ -84,6 +86,7 @@ __all__ = [
     "build_plan_policy",
     "convolution_mode",
     "create_handle",
+    "create_kernel_cache",
     "data_type",
     "destroy_handle",
     "diagonal_alignment",

@@ -13,6 +13,7 @@ import math
 import operator
 import struct
 import sys
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, overload
 
@@ -20,6 +21,7 @@ from ._core import Array, Graph, Plan, Session, TensorInfo, Verdict
 from ._dtypes import DTYPES
 from ._errors import ExecutionError, MalformedGraph
 from ._handle import Handle, _living
+from ._shapes import MOST_SHAPES, KernelCache, Overrides, overridden, overrides
 
 # ---- Enumerations ----------------------------------------------------------------------------------------------------
 
@@ -484,8 +486,12 @@ class _Builder:
         is_dynamic_shape_enabled: bool = False,
         is_override_shape_enabled: bool = False,
         *,
+        kernel_cache: KernelCache | None = None,
         session: Session | None = None,
     ) -> None:
+        if kernel_cache is not None and not isinstance(kernel_cache, KernelCache):
+            required = "a KernelCache of create_kernel_cache()"
+            raise TypeError(f"pygraph: kernel_cache: found {_kind(kernel_cache)}; required: {required}")
         self._handle = handle if isinstance(handle, Handle) else None  # what others are for, a session is
         if session is not None and not isinstance(session, Session):
             raise TypeError(f"pygraph: session: found {_kind(session)}; required: a Session")
@@ -506,6 +512,8 @@ class _Builder:
         self._graph: Graph | None = None
         self._plan: Plan | None = None
         self._binding: _Binding | None = None
+        self._overridden: OrderedDict[Overrides, _Binding] = OrderedDict()
+        self._text: str | None = None
         self._modes: list[str] = []
         self._is_read = False
 
@@ -518,6 +526,7 @@ class _Builder:
             raise MalformedGraph(f"graph {self._name!r}: it was deserialized; required: another graph to change")
         if self._graph is not None:
             self._graph, self._plan, self._binding, self._inferred = None, None, None, {}
+            self._overridden.clear()
 
     def _free_uid(self) -> int:
         while self._next_uid in self._tensors:
@@ -2094,8 +2103,8 @@ class pygraph(_Fp8Attention):
             raise TypeError(f"deserialize: data: found {_kind(data)}; required: str or bytes")
         if self._nodes or self._is_read:
             raise MalformedGraph(f"graph {self._name!r}: deserialize: it has operations; required: a graph without any")
-        text = data if isinstance(data, str) else _text(data)
-        self._graph = Graph.from_json(text, self._name or "graph")
+        self._text = data if isinstance(data, str) else _text(data)
+        self._graph = Graph.from_json(self._text, self._name or "graph")
         self._is_read = True
         if handles and isinstance(handles[0], Handle):
             self._handle = handles[0]
@@ -2149,17 +2158,23 @@ class pygraph(_Fp8Attention):
         self.create_execution_plans(heuristics)
         self.build_plans()
 
-    def get_workspace_size(self) -> int:
-        """Bytes of memory of the GPU that an execution needs."""
-        return self._planned().workspace_bytes
+    def get_workspace_size(
+        self, override_uids: Any = None, override_shapes: Any = None, override_strides: Any = None
+    ) -> int:
+        """Bytes of memory of the GPU that an execution needs, with the shapes that it is given if it is."""
+        given = overrides(override_uids, override_shapes, override_strides)
+        return self._binding_of(given).workspace_bytes if given else self._planned().workspace_bytes
 
     def _planned(self) -> Plan:
         graph = self.finalize()
         if self._plan is None:
-            if self._session is None:
-                self._session = Session()
-            self._plan = self._session.plan(graph)
+            self._plan = self._made_session().plan(graph)
         return self._plan
+
+    def _made_session(self) -> Session:
+        if self._session is None:
+            self._session = Session()
+        return self._session
 
     def _uid_of(self, key: object) -> int:
         if isinstance(key, Tensor):
@@ -2177,9 +2192,24 @@ class pygraph(_Fp8Attention):
             raise ExecutionError(f"execute: {len(named)} tensors are named {key!r}; required: one")
         raise TypeError(f"execute: tensor_dict: found a key of {_kind(key)}; required: a Tensor, uid or name")
 
-    def _bound(self) -> _Binding:
-        plan = self._planned()
-        assert self._session is not None
+    def _binding_of(self, given: Overrides) -> _Binding:
+        """What an execution with shapes of its own takes; of the last ones that are kept."""
+        if not given:
+            if self._binding is None:
+                self._binding = self._bound(self._planned())
+            return self._binding
+        binding = self._overridden.get(given)
+        if binding is None:
+            self.finalize()
+            text = self.to_json() if self._text is None else self._text
+            graph = Graph.from_json(overridden(text, given), self._name or "graph")
+            binding = self._overridden[given] = self._bound(self._made_session().plan(graph))
+            if len(self._overridden) > MOST_SHAPES:
+                self._overridden.popitem(last=False)
+        self._overridden.move_to_end(given)
+        return binding
+
+    def _bound(self, plan: Plan) -> _Binding:
 
         def place(role: str, info: TensorInfo) -> _Place:
             tensor = self._tensors.get(info.uid)
@@ -2188,7 +2218,7 @@ class pygraph(_Fp8Attention):
 
         inputs = [(place("input", info), info.is_pass_by_value) for info in plan.inputs]
         outputs = [place("output", info) for info in plan.outputs]
-        device = self._session.device
+        device = self._made_session().device
         return _Binding(
             plan,
             inputs=[given for given, _ in inputs],
@@ -2205,6 +2235,9 @@ class pygraph(_Fp8Attention):
         tensor_dict: Mapping[Any, Any],
         workspace: Any = None,
         handle: object = None,
+        override_uids: Any = None,
+        override_shapes: Any = None,
+        override_strides: Any = None,
         *,
         stream: Any = None,
     ) -> None:
@@ -2214,15 +2247,19 @@ class pygraph(_Fp8Attention):
         GPU arrays are taken by address alone and must lie as the graph says, and the work is put on ``stream`` without
         waiting: else on that of ``handle``, of the graph's handle, on PyTorch's current one, or the default one. On the
         CPU they must have the graph's extents and types. Raises ``ExecutionError``.
+
+        A graph with ``is_override_shape_enabled`` may be given other extents and strides, in elements, of tensors by
+        uid: of all whose extents change and that say theirs. Each set of shapes has a plan, made when it comes first;
+        the last 1,024 are kept, and shapes share binaries. ``get_workspace_size`` takes the same.
         """
         with_handle = handle if isinstance(handle, Handle) else self._handle
         if with_handle is not None and stream is None:
             stream = _living(with_handle, "execute")._stream
         if not isinstance(tensor_dict, Mapping):
             raise TypeError(f"execute: tensor_dict: found {_kind(tensor_dict)}; required: a dict")
-        if self._binding is None:
-            self._binding = self._bound()
-        binding = self._binding
+        has_shapes = not (override_uids is override_shapes is override_strides is None)
+        shapes = overrides(override_uids, override_shapes, override_strides) if has_shapes else ()
+        binding = self._binding_of(shapes)
         tensors = {
             key._uid if type(key) is Tensor and key._graph is self else self._uid_of(key): value
             for key, value in tensor_dict.items()
