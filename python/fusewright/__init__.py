@@ -16,7 +16,20 @@ Nothing here needs a GPU but ``Session("cuda:N")``: ``Session("cpu")`` computes 
 from __future__ import annotations
 
 try:
-    from ._core import Array, Graph, Plan, Session, TensorInfo, Verdict, Violation, __version__, load, loads, rules
+    from ._core import (
+        Array,
+        Config,
+        Graph,
+        Plan,
+        Session,
+        TensorInfo,
+        Verdict,
+        Violation,
+        __version__,
+        load,
+        loads,
+        rules,
+    )
 except ModuleNotFoundError as error:
     if error.name != f"{__name__}._core":
         raise
@@ -63,6 +76,7 @@ from ._shapes import KernelCache, create_kernel_cache
 
 __all__ = [
     "Array",
+    "Config",
     "EnvironmentFailure",
     "ExecutionError",
     "FusewrightError",

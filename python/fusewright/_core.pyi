@@ -9,6 +9,7 @@ from typing import Any, final
 
 __all__ = [
     "Array",
+    "Config",
     "Graph",
     "Plan",
     "Session",
@@ -156,8 +157,34 @@ class Session:
 
         Raises ``NotSupported``, ``EnvironmentFailure``, ``GeneratedCodeError``.
         """
+    def configs(self, graph: Graph, mode: str = "A") -> list[Config]:
+        """Ways to compute a graph in the order of a heuristic mode; the first of mode A is that of ``plan``.
+
+        ``A`` lists all of the chosen engine, the best by its model first, ``B`` of these what is worth measuring, and
+        ``FALLBACK`` all of the next engine. Raises ``NotSupported``, ``InputError`` for a mode that is none.
+        """
+    def plan_with(self, config: Config) -> Plan:
+        """The plan of one of them. Raises as ``plan``, and ``InputError`` for a config of another device."""
     def stats(self) -> dict[str, int]:
         """What was asked and done so far; of a GPU alone."""
+
+@final
+class Config:
+    """A way to compute a graph on a device, of ``Session.configs``: an engine with its knobs."""
+
+    @property
+    def graph(self) -> Graph: ...
+    @property
+    def engine(self) -> str: ...
+    @property
+    def name(self) -> str:
+        """Engine and knobs, as the command line prints them."""
+    @property
+    def expected_seconds(self) -> float | None:
+        """Time of an execution by the engine's model; none on the CPU."""
+    @property
+    def workspace_bytes(self) -> int:
+        """Memory of the GPU that an execution needs beside the graph's tensors."""
 
 @final
 class Plan:

@@ -17,10 +17,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, overload
 
-from ._core import Array, Graph, Plan, Session, TensorInfo, Verdict
+from ._core import Array, Config, Graph, Plan, Session, TensorInfo, Verdict
 from ._dtypes import DTYPES
-from ._errors import ExecutionError, MalformedGraph
+from ._errors import ExecutionError, InputError, MalformedGraph
 from ._handle import Handle, _living
+from ._plans import Plans
 from ._shapes import MOST_SHAPES, KernelCache, Overrides, overridden, overrides
 
 # ---- Enumerations ----------------------------------------------------------------------------------------------------
@@ -63,7 +64,8 @@ class data_type(_Spelling):
 
 
 class heur_mode(_Spelling):
-    """Heuristics that rank plans; a session ranks by its own model, whichever is named."""
+    """Heuristics that rank plans: all of the chosen engine by its model (``A``, and ``OPENSOURCE``), what is worth
+    measuring (``B``), or all of the next engine (``FALLBACK``)."""
 
     A = enum.auto()
     B = enum.auto()
@@ -72,7 +74,7 @@ class heur_mode(_Spelling):
 
 
 class build_plan_policy(_Spelling):
-    """Which plans are built; a session builds the best one in either case."""
+    """Which plans are built: the first, or all."""
 
     HEURISTICS_CHOICE = enum.auto()
     ALL = enum.auto()
@@ -514,7 +516,9 @@ class _Builder:
         self._binding: _Binding | None = None
         self._overridden: OrderedDict[Overrides, _Binding] = OrderedDict()
         self._text: str | None = None
-        self._modes: list[str] = []
+        self._plans: Plans | None = None
+        self._bindings: dict[Plan, _Binding] = {}
+        self._modes: list[str] = ["A"]
         self._is_read = False
 
     def __repr__(self) -> str:
@@ -525,8 +529,9 @@ class _Builder:
         if self._is_read:
             raise MalformedGraph(f"graph {self._name!r}: it was deserialized; required: another graph to change")
         if self._graph is not None:
-            self._graph, self._plan, self._binding, self._inferred = None, None, None, {}
+            self._graph, self._plan, self._binding, self._plans, self._inferred = None, None, None, None, {}
             self._overridden.clear()
+            self._bindings.clear()
 
     def _free_uid(self) -> int:
         while self._next_uid in self._tensors:
@@ -2139,19 +2144,68 @@ class pygraph(_Fp8Attention):
         self.finalize()
 
     def create_execution_plans(self, heuristics: Sequence[Choice] | None = None) -> None:
-        """Takes heuristics' names, which change nothing: a session ranks by its own model."""
+        """Lists plans by heuristics' names, each plan once; all are there again that were deselected."""
         where = "create_execution_plans: heuristics"
-        self._modes = [_choice(heur_mode, mode, where) for mode in (["A"] if heuristics is None else heuristics)]
+        modes = [_choice(heur_mode, mode, where) for mode in (["A"] if heuristics is None else heuristics)]
+        if not modes:
+            raise InputError(f"{where}: found none; required: a heur_mode at least")
         self.finalize()
+        self._modes = list(dict.fromkeys("A" if mode == "OPENSOURCE" else mode for mode in modes))
+        self._plan, self._binding, self._plans = None, None, None
+        self._bindings.clear()
 
     def check_support(self) -> None:
         """Makes the session's plan. Raises ``NotSupported``."""
         self._planned()
 
     def build_plans(self, policy: Choice = "HEURISTICS_CHOICE") -> None:
-        """Makes the session's plan, whatever the policy. Raises ``NotSupported``."""
-        _choice(build_plan_policy, policy, "build_plans: policy")
+        """Makes the first plan, or all, of which the first is selected. Raises ``NotSupported``."""
+        is_all = _choice(build_plan_policy, policy, "build_plans: policy") == "ALL"
+        if is_all:
+            self._listed().build_all("build_plans")
         self._planned()
+
+    def get_execution_plan_count(self) -> int:
+        """Number of plans in the list of ``create_execution_plans``. Raises ``NotSupported``."""
+        return len(self._listed().configs)
+
+    def get_plan_name_at_index(self, index: int) -> str:
+        """Engine and knobs of a plan, as the command line prints them."""
+        return self._listed().at(index, "get_plan_name_at_index").name
+
+    def get_workspace_size_plan_at_index(self, index: int) -> int:
+        """Bytes of memory of the GPU that an execution of a plan needs."""
+        return self._listed().at(index, "get_workspace_size_plan_at_index").workspace_bytes
+
+    def build_plan_at_index(self, index: int) -> None:
+        """Makes a plan, which is then the one that ``execute`` has."""
+        self._plan, self._binding = self._listed().built(index, "build_plan_at_index"), None
+
+    def select_plan(self, index: int) -> None:
+        """As ``build_plan_at_index``."""
+        self._plan, self._binding = self._listed().built(index, "select_plan"), None
+
+    def deselect_engines(self, engine_names: Sequence[str]) -> None:
+        """Leaves out plans whose names contain one of these."""
+        if isinstance(engine_names, str) or not all(isinstance(name, str) for name in engine_names):
+            raise TypeError(f"deselect_engines: found {engine_names!r}; required: a list of names")
+        why = f"deselect_engines({list(engine_names)})"
+        self._keep(why, lambda config: not any(name in config.name for name in engine_names))
+
+    def deselect_workspace_greater_than(self, workspace_limit: int) -> None:
+        """Leaves out plans that need more bytes of memory of the GPU than these."""
+        limit = _integers([workspace_limit], "deselect_workspace_greater_than")[0]
+        self._keep(f"deselect_workspace_greater_than({limit})", lambda config: config.workspace_bytes <= limit)
+
+    def _keep(self, why: str, is_kept: Callable[[Config], bool]) -> None:
+        self._listed().keep(why, is_kept)
+        self._plan, self._binding = None, None
+
+    def _listed(self) -> Plans:
+        graph = self.finalize()
+        if self._plans is None:
+            self._plans = Plans(self._made_session(), graph, self._modes)
+        return self._plans
 
     def build(self, heuristics: Sequence[Choice] | None = None) -> None:
         """All steps from ``validate`` to ``build_plans``."""
@@ -2168,7 +2222,8 @@ class pygraph(_Fp8Attention):
     def _planned(self) -> Plan:
         graph = self.finalize()
         if self._plan is None:
-            self._plan = self._made_session().plan(graph)
+            is_listed = self._plans is not None or self._modes[0] == "FALLBACK"
+            self._plan = self._listed().built(0, "plan") if is_listed else self._made_session().plan(graph)
         return self._plan
 
     def _made_session(self) -> Session:
@@ -2252,14 +2307,32 @@ class pygraph(_Fp8Attention):
         uid: of all whose extents change and that say theirs. Each set of shapes has a plan, made when it comes first;
         the last 1,024 are kept, and shapes share binaries. ``get_workspace_size`` takes the same.
         """
-        with_handle = handle if isinstance(handle, Handle) else self._handle
-        if with_handle is not None and stream is None:
-            stream = _living(with_handle, "execute")._stream
-        if not isinstance(tensor_dict, Mapping):
-            raise TypeError(f"execute: tensor_dict: found {_kind(tensor_dict)}; required: a dict")
         has_shapes = not (override_uids is override_shapes is override_strides is None)
         shapes = overrides(override_uids, override_shapes, override_strides) if has_shapes else ()
-        binding = self._binding_of(shapes)
+        self._execute(self._binding_of(shapes), tensor_dict, workspace, self._stream(stream, handle))
+
+    def execute_plan_at_index(
+        self,
+        tensor_dict: Mapping[Any, Any],
+        workspace: Any = None,
+        index: int = 0,
+        handle: object = None,
+        *,
+        stream: Any = None,
+    ) -> None:
+        """As ``execute``, by a plan of the list, which is made when it is first asked for; another may be selected."""
+        plan = self._listed().built(index, "execute_plan_at_index")
+        if plan not in self._bindings:
+            self._bindings[plan] = self._bound(plan)
+        self._execute(self._bindings[plan], tensor_dict, workspace, self._stream(stream, handle))
+
+    def _stream(self, stream: Any, handle: object) -> Any:
+        with_handle = handle if isinstance(handle, Handle) else self._handle
+        return stream if with_handle is None or stream is not None else _living(with_handle, "execute")._stream
+
+    def _execute(self, binding: _Binding, tensor_dict: Mapping[Any, Any], workspace: Any, stream: Any) -> None:
+        if not isinstance(tensor_dict, Mapping):
+            raise TypeError(f"execute: tensor_dict: found {_kind(tensor_dict)}; required: a dict")
         tensors = {
             key._uid if type(key) is Tensor and key._graph is self else self._uid_of(key): value
             for key, value in tensor_dict.items()

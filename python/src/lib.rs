@@ -1,6 +1,7 @@
 //! `fusewright._core`: what the Python package is made of. `python/fusewright/_core.pyi` documents it for its users.
 
 mod array;
+mod config;
 mod dlpack;
 mod errors;
 mod graph;
@@ -20,6 +21,8 @@ mod _core {
 
     #[pymodule_export]
     use super::array::Array;
+    #[pymodule_export]
+    use super::config::Config;
     #[pymodule_export]
     use super::graph::{Graph, TensorInfo, load, loads, rules};
     #[pymodule_export]

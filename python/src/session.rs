@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use fusewright::build::Build;
 use fusewright::device::{ComputeCapability, Device};
 use fusewright::emulator::{self, EmulatedKernel};
-use fusewright::engine;
+use fusewright::engine::{self, HeuristicMode, Heuristics, RankedConfig};
 use fusewright::error::Error;
 use fusewright::reference;
 use fusewright::session::{self as core, SessionOptions};
 use pyo3::prelude::*;
 use tempfile::TempDir;
 
+use crate::config::{Config, Offered};
 use crate::errors::{detached, input_error};
 use crate::graph::Graph;
 use crate::plan::{Executable, Plan};
@@ -61,6 +62,20 @@ impl Session {
         Ok(Plan::new(Arc::clone(&graph.graph), graph.clone(), executable))
     }
 
+    /// Ways to compute a graph in the order of a heuristic mode; the first of mode A is the plan's.
+    #[pyo3(signature = (graph, mode = "A"))]
+    fn configs(&self, py: Python<'_>, graph: &Graph, mode: &str) -> PyResult<Vec<Config>> {
+        let wrong = |required| input_error(py, format!("mode: found '{mode}'; required: {required}"));
+        let mode = mode.parse().map_err(wrong)?;
+        detached(py, || self.opened.configs(graph, mode))
+    }
+
+    /// The plan of a config that this device's session, or another's of such a device, offers.
+    fn plan_with(&self, py: Python<'_>, config: &Config) -> PyResult<Plan> {
+        let executable = detached(py, || self.opened.executable_with(config))?;
+        Ok(Plan::new(Arc::clone(&config.graph.graph), config.graph.clone(), executable))
+    }
+
     /// What was asked and done so far, by name; of a GPU alone.
     fn stats(&self) -> HashMap<&'static str, u64> {
         let Backend::Gpu(session) = &self.opened.backend else { return HashMap::new() };
@@ -106,17 +121,70 @@ impl Opened {
         if let Backend::Gpu(session) = &self.backend {
             return Ok(Arc::new(Executable::Gpu(session.plan(&graph.graph)?)));
         }
-        let key = graph.identity();
+        self.kept(graph.identity(), || match &self.backend {
+            Backend::Emulator(folder) => {
+                let device = emulated_device();
+                let build = Build::first(&engine::select(&graph.graph, device.capability)?, &device)?;
+                emulated(&build, folder.path())
+            }
+            _ => Ok(reference::supports(&graph.graph).map(|()| Executable::Cpu)?),
+        })
+    }
+
+    fn executable_with(&self, config: &Config) -> Result<Arc<Executable>, Error> {
+        let Config { graph, offered, .. } = config;
+        match (&self.backend, offered) {
+            (Backend::Cpu, Offered::Cpu) => self.executable(graph),
+            (Backend::Gpu(session), Offered::Kernel { selection, config, .. }) => {
+                Ok(Arc::new(Executable::Gpu(session.plan_with(selection, config)?)))
+            }
+            (Backend::Emulator(folder), Offered::Kernel { selection, config, .. }) => self
+                .kept(format!("{} {config}", graph.identity()), || {
+                    emulated(&Build::new(selection, config.clone(), &emulated_device())?, folder.path())
+                }),
+            _ => Err(Error::input("config", "it is another device's; required: one of this session's configs")),
+        }
+    }
+
+    /// A plan of the CPU engine or the emulator, made if it is not there.
+    fn kept(&self, key: String, make: impl FnOnce() -> Result<Executable, Error>) -> Result<Arc<Executable>, Error> {
         let known = |plans: &HashMap<String, Arc<Executable>>| plans.get(&key).cloned();
         if let Some(executable) = known(&self.plans.lock().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(executable);
         }
-        let made = Arc::new(match &self.backend {
-            Backend::Emulator(folder) => emulated(graph, folder.path())?,
-            _ => reference::supports(&graph.graph).map(|()| Executable::Cpu)?,
-        });
+        let made = Arc::new(make()?);
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Arc::clone(plans.entry(key).or_insert(made)))
+    }
+
+    /// Configs in a mode's order. What was measured, where it was, comes before the model's first.
+    fn configs(&self, graph: &Graph, mode: HeuristicMode) -> Result<Vec<Config>, Error> {
+        let (selection, device, measured) = match &self.backend {
+            Backend::Cpu => {
+                reference::supports(&graph.graph)?;
+                return Ok(vec![Config::new(graph, Offered::Cpu, None)]);
+            }
+            Backend::Emulator(_) => {
+                let device = emulated_device();
+                (engine::select(&graph.graph, device.capability)?, Arc::new(device), None)
+            }
+            Backend::Gpu(session) => {
+                let selection = session.check(&graph.graph)?;
+                let measured = session.config(&selection)?;
+                ((*selection).clone(), Arc::clone(session.device()), Some(measured))
+            }
+        };
+        let Heuristics { selection, mut configs } = Heuristics::of(selection, &device, mode);
+        if let Some(first) = configs.iter().position(|ranked| Some(&ranked.config) == measured.as_ref()) {
+            configs[..=first].rotate_right(1);
+        }
+        let selection = Arc::new(selection);
+        let offered = |ranked: RankedConfig| {
+            let RankedConfig { config, estimated_us, .. } = ranked;
+            let (selection, device) = (Arc::clone(&selection), Arc::clone(&device));
+            Config::new(graph, Offered::Kernel { selection, config, device }, Some(estimated_us))
+        };
+        Ok(configs.into_iter().map(offered).collect())
     }
 }
 
@@ -136,10 +204,13 @@ fn emulator_folder() -> Result<TempDir, Error> {
     tempfile::tempdir().map_err(cannot)
 }
 
-/// The kernel of a graph, compiled for the CPU.
-fn emulated(graph: &Graph, folder: &Path) -> Result<Executable, Error> {
-    let device = Device::typical(ComputeCapability::SM_90);
-    let build = Build::first(&engine::select(&graph.graph, device.capability)?, &device)?;
+/// The GPU whose kernels the emulator runs.
+fn emulated_device() -> Device {
+    Device::typical(ComputeCapability::SM_90)
+}
+
+/// A kernel, compiled for the CPU.
+fn emulated(build: &Build, folder: &Path) -> Result<Executable, Error> {
     // SAFETY: the source was rendered from the graph that the kernel is run for.
     let kernel = unsafe { EmulatedKernel::compile(&build.source, folder) }?;
     let (engine, config) = (build.config.engine.to_owned(), build.config.to_string());

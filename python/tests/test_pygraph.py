@@ -846,10 +846,21 @@ LIFE = {
     "build",
     "get_workspace_size",
     "execute",
+    "get_execution_plan_count",
+    "get_plan_name_at_index",
+    "get_workspace_size_plan_at_index",
+    "build_plan_at_index",
+    "select_plan",
+    "deselect_engines",
+    "deselect_workspace_greater_than",
+    "execute_plan_at_index",
     "tensor",
     "tensor_like",
     "tensor_scalar",
 }
+
+# Of those the ones whose arguments are the first ones of its Python's.
+PLANS = sorted(name for name in LIFE if "plan_" in name or name.startswith(("deselect", "select", "execute")))
 
 
 def operations() -> list[str]:
@@ -965,3 +976,11 @@ def test_handles_hold_the_stream() -> None:
 def test_the_version_is_that_of_the_library() -> None:
     assert fusewright.backend_version() == 92100
     assert fusewright.backend_version_string() == "9.21.0"
+
+
+@pytest.mark.parametrize("method", PLANS)
+def test_arguments_about_plans_are_the_first_of_cudnn(method: str) -> None:
+    cudnn = pytest.importorskip("cudnn")
+    ours, theirs = (inspect.signature(getattr(kind, method)).parameters.values() for kind in (pygraph, cudnn.pygraph))
+    names = [parameter.name for parameter in ours if parameter.kind is not parameter.KEYWORD_ONLY]
+    assert names == [parameter.name for parameter in theirs][: len(names)]

@@ -1,0 +1,158 @@
+"""Lists of plans: by modes, by place, and without what is deselected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import pytest
+
+import fusewright
+
+CPU = fusewright.Session("cpu")
+
+
+def matmul(session: fusewright.Session = CPU, rows: int = 64) -> fusewright.pygraph:
+    graph = fusewright.pygraph(
+        name="mm",
+        io_data_type="HALF",
+        intermediate_data_type="FLOAT",
+        compute_data_type="FLOAT",
+        session=session,
+    )
+    x = graph.tensor(name="x", dim=[1, rows, 512], stride=[rows * 512, 512, 1])
+    w = graph.tensor(name="w", dim=[1, 512, 64], stride=[512 * 64, 64, 1])
+    graph.matmul(x, w).set_output(True).set_name("y")
+    return graph
+
+
+def arrays(rows: int = 64) -> dict[str, numpy.ndarray[Any, Any]]:
+    draw = numpy.random.default_rng(rows)
+    x, w = (draw.integers(-2, 3, shape).astype(numpy.float16) for shape in ((1, rows, 512), (1, 512, 64)))
+    return {"x": x, "w": w, "y": numpy.zeros((1, rows, 64), numpy.float16)}
+
+
+def check(tensors: dict[str, numpy.ndarray[Any, Any]]) -> None:
+    expected = tensors["x"].astype(numpy.float32) @ tensors["w"].astype(numpy.float32)
+    numpy.testing.assert_array_equal(tensors["y"], expected.astype(numpy.float16))
+
+
+@pytest.fixture(scope="module")
+def emulator() -> fusewright.Session:
+    try:
+        return fusewright.Session("emulator")
+    except fusewright.EnvironmentFailure as missing:
+        pytest.skip(str(missing))
+
+
+def test_the_cpu_engine_is_the_one_plan_of_a_session_on_the_cpu() -> None:
+    graph = matmul()
+    graph.create_execution_plans(["A", "FALLBACK"])
+    assert graph.get_execution_plan_count() == 1
+    assert graph.get_plan_name_at_index(0) == "cpu"
+    graph.build_plan_at_index(0)
+    tensors = arrays()
+    graph.execute(tensors)
+    check(tensors)
+    (config,) = CPU.configs(graph.finalize())
+    assert (config.engine, config.expected_seconds, config.workspace_bytes) == ("cpu", None, 0)
+
+
+def test_modes_list_plans_once_in_their_order(emulator: fusewright.Session) -> None:
+    def names(*modes: str) -> list[str]:
+        graph = matmul(emulator)
+        graph.create_execution_plans(modes)
+        return [graph.get_plan_name_at_index(index) for index in range(graph.get_execution_plan_count())]
+
+    best, worth, fallback = names("A"), names("B"), names("FALLBACK")
+    assert best[0] == worth[0] == emulator.plan(matmul().finalize()).config
+    assert set(worth) < set(best) and not set(best) & set(fallback)
+    assert names("B", "A", "FALLBACK") == worth + [name for name in best if name not in worth] + fallback
+    assert names("OPENSOURCE") == best
+    times = [config.expected_seconds or 0.0 for config in emulator.configs(matmul().finalize())]
+    assert times == sorted(times) and times[0] > 0
+
+
+def test_plans_are_executed_by_their_place(emulator: fusewright.Session) -> None:
+    graph = matmul(emulator)
+    graph.create_execution_plans(["B", "FALLBACK"])
+    last = graph.get_execution_plan_count() - 1
+    for index in (0, last, 0):
+        tensors = arrays()
+        graph.execute_plan_at_index(tensors, index=index)
+        check(tensors)
+    graph.select_plan(last)
+    tensors = arrays()
+    graph.execute(tensors)
+    check(tensors)
+    assert graph._planned().config == graph.get_plan_name_at_index(last)
+    assert graph._planned().engine != emulator.plan(graph.finalize()).engine
+
+
+def test_all_plans_are_built_where_all_are_asked_for(emulator: fusewright.Session) -> None:
+    graph = matmul(emulator)
+    graph.create_execution_plans(["B"])
+    graph.deselect_engines(["schedule=ping_pong", "tile_m=256"])
+    graph.build_plans(fusewright.build_plan_policy.ALL)
+    assert len(graph._listed()._built) == graph.get_execution_plan_count() > 1
+    assert graph._planned().config == graph.get_plan_name_at_index(0)
+
+
+def test_deselected_plans_are_not_in_the_list(emulator: fusewright.Session) -> None:
+    graph = matmul(emulator)
+    graph.create_execution_plans(["A", "FALLBACK"])
+    count, first = graph.get_execution_plan_count(), graph.get_plan_name_at_index(0)
+    graph.deselect_workspace_greater_than(0)
+    sizes = {graph.get_workspace_size_plan_at_index(index) for index in range(graph.get_execution_plan_count())}
+    assert sizes == {0} and graph.get_execution_plan_count() < count, "parts of k take a workspace"
+    graph.deselect_engines([first.split()[0]])
+    tensors = arrays()
+    graph.execute(tensors)
+    check(tensors)
+    assert graph._planned().engine != first.split()[0]
+    graph.deselect_engines([""])
+    assert graph.get_execution_plan_count() == 0
+    with pytest.raises(fusewright.NotSupported, match=r"'mm' has no plan left: deselect_workspace_greater_than\(0\), "):
+        graph.execute(arrays())
+    graph.create_execution_plans(["A"])
+    assert graph.get_plan_name_at_index(0) == first
+
+
+def test_a_graph_that_changes_has_other_plans() -> None:
+    graph = matmul()
+    graph.create_execution_plans(["A"])
+    graph.execute_plan_at_index(arrays(), index=0)
+    graph.tensor(name="z", dim=[1, 4, 8], stride=[32, 8, 1])
+    assert graph._plans is None and not graph._bindings
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda g: g.get_plan_name_at_index(1),
+            fusewright.ExecutionError,
+            "get_plan_name_at_index: index 1; required: 0 to 0",
+        ),
+        (lambda g: g.execute_plan_at_index({}, index=-1), fusewright.ExecutionError, "index -1"),
+        (lambda g: g.select_plan("first"), TypeError, "select_plan: index: found 'first'"),
+        (lambda g: g.deselect_engines("cpu"), TypeError, "deselect_engines: found 'cpu'"),
+        (lambda g: g.create_execution_plans([]), fusewright.InputError, "found none; required: a heur_mode"),
+        (
+            lambda g: CPU.configs(g.finalize(), "C"),
+            fusewright.InputError,
+            "mode: found 'C'; required: a heuristic mode",
+        ),
+    ],
+)
+def test_wrong_places_and_names_are_named(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call(matmul())
+
+
+def test_configs_of_another_device_are_refused(emulator: fusewright.Session) -> None:
+    config = emulator.configs(matmul().finalize())[0]
+    with pytest.raises(fusewright.InputError, match="another device's"):
+        CPU.plan_with(config)
+    assert repr(config) == f'Config("{config.name}")'
+    assert config.graph.key == matmul().finalize().key
