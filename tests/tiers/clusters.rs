@@ -30,6 +30,7 @@ pub(crate) fn trials(
         ("multicast::walked_", walked(), walks),
         ("transposed::", all_rows(), is_of_one_tile),
         ("even_rows::", last_rows(), begins_early),
+        ("even_rows::turned_", turned_rows(), begins_early_turned),
     ];
     let named = kinds.into_iter().flat_map(|(kind, graphs, knobs)| {
         graphs.into_iter().map(move |(name, graph)| (format!("{tier}::{kind}{name}"), graph, knobs))
@@ -82,6 +83,12 @@ fn begins_early(config: &EngineConfig) -> Option<Vec<u32>> {
     let parts = config.knob(Knob::SplitK, 1).min(2);
     let knobs = [Knob::TileM, Knob::Schedule, Knob::TmaEpilogue].map(|knob| config.knob(knob, 0));
     is_it.then(|| knobs.into_iter().chain([parts]).collect())
+}
+
+/// The same of the transposed product, whose rows are not stored whole: parts of k alone begin early.
+fn begins_early_turned(config: &EngineConfig) -> Option<Vec<u32>> {
+    let is_it = config.knob(Knob::SwapAb, 0) == 1 && config.knob(Knob::SplitK, 1) > 1;
+    is_it.then(|| [Knob::TileM, Knob::Schedule].map(|knob| config.knob(knob, 0)).to_vec())
 }
 
 /// A config for each set of values of the knobs, of those that are to run.
@@ -188,6 +195,16 @@ fn last_rows() -> Vec<(&'static str, Graph)> {
         ("matmul_of_fp8", matmul([1, 165, 144, 2096], [Fp8E4M3, BFloat16], true, bare)),
         ("matmul_of_int8", matmul([1, 150, 80, 2064], [Int8, Int32], true, bare)),
         ("matmul_of_told_extents", matmul([1, 150, 136, 1160], [BFloat16; 2], true, bare).with_dynamic_shapes()),
+    ]
+}
+
+/// Of few rows, and of columns that are no whole tiles of 64 or 128.
+fn turned_rows() -> Vec<(&'static str, Graph)> {
+    use DataType::{BFloat16, Half};
+    let bias_and_residual = |graph: &mut Graph, c| bias_and_residual(graph, c, [40, 152]);
+    vec![
+        ("matmul", matmul([1, 40, 152, 1160], [BFloat16; 2], true, |_, c| c)),
+        ("matmul_bias_residual_relu", matmul([1, 40, 152, 1160], [Half; 2], true, bias_and_residual)),
     ]
 }
 
