@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from ._core import Config, Graph, Plan, Session
 from ._errors import ExecutionError, NotSupported
@@ -19,7 +21,7 @@ class Plans:
         self._modes = modes
         self._configs: list[Config] | None = None
         self._built: dict[str, Plan] = {}
-        self._left_out: list[str] = []
+        self._kept: list[tuple[str, Callable[[Config], bool]]] = []
 
     @property
     def configs(self) -> list[Config]:
@@ -32,20 +34,32 @@ class Plans:
     def keep(self, why: str, is_kept: Callable[[Config], bool]) -> None:
         """Leaves out all others, for a reason that errors name."""
         self._configs = [config for config in self.configs if is_kept(config)]
-        self._left_out.append(why)
+        self._kept.append((why, is_kept))
 
-    def at(self, index: object, where: str) -> Config:
+    def of_shapes(self, graph: Graph, name: str) -> Plan:
+        """The plan of the same graph in other shapes: that of a name where it is listed, or else the first."""
+        plans = Plans(self._session, graph, self._modes)
+        for why, is_kept in self._kept:
+            plans.keep(why, is_kept)
+        named = [index for index, config in enumerate(plans.configs) if config.name == name]
+        return plans.built(named[0] if named else 0, "execute")
+
+    def at(self, index: Any, where: str) -> Config:
         """Raises ``NotSupported`` where no plan is left, ``ExecutionError`` for a place beyond them."""
         configs = self.configs
         if not configs:
-            raise NotSupported(f"{where}: graph {self._graph.name!r} has no plan left: {', '.join(self._left_out)}")
-        if not isinstance(index, int) or isinstance(index, bool):
-            raise TypeError(f"{where}: index: found {index!r}; required: an integer")
-        if not 0 <= index < len(configs):
-            raise ExecutionError(f"{where}: index {index}; required: 0 to {len(configs) - 1}")
-        return configs[index]
+            raise NotSupported(
+                f"{where}: graph {self._graph.name!r} has no plan left: {', '.join(why for why, _ in self._kept)}"
+            )
+        try:
+            place = operator.index(index)  # whatever is an integer, of numpy too
+        except TypeError:
+            raise TypeError(f"{where}: index: found {index!r}; required: an integer") from None
+        if not 0 <= place < len(configs):
+            raise ExecutionError(f"{where}: index {place}; required: 0 to {len(configs) - 1}")
+        return configs[place]
 
-    def built(self, index: object, where: str) -> Plan:
+    def built(self, index: Any, where: str) -> Plan:
         """The plan in a place, made when it is first asked for."""
         config = self.at(index, where)
         plan = self._built.get(config.name)

@@ -15,14 +15,14 @@ import struct
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias, overload
+from typing import Any, NamedTuple, Protocol, SupportsIndex, TypeAlias, overload
 
 from ._core import Array, Config, Graph, Plan, Session, TensorInfo, Verdict
 from ._dtypes import DTYPES
 from ._errors import ExecutionError, InputError, MalformedGraph
 from ._handle import Handle, _living
 from ._plans import Plans
-from ._shapes import MOST_SHAPES, KernelCache, Overrides, overridden, overrides
+from ._shapes import MOST_SHAPES, KernelCache, Overrides, overridden, overrides, stated
 
 # ---- Enumerations ----------------------------------------------------------------------------------------------------
 
@@ -1945,6 +1945,7 @@ class _Place(NamedTuple):
     dim: list[int]
     data_type: str
     default: float | None
+    turned_dim: list[int] | None  # as the caller states it, where a plan has its last two axes in the other order
 
     def __str__(self) -> str:
         return f"{self.role} {self.name!r} (uid {self.uid})"
@@ -2020,8 +2021,22 @@ def _stream_of(stream: Any, device: str) -> int:
     raise ExecutionError(f"stream: found {_kind(stream)}; required: a number, or a stream of PyTorch or CuPy")
 
 
-def _copy(source: Array, target: Any, place: _Place) -> None:
-    """Writes an output into the caller's array."""
+def _turned(array: Any, place: _Place) -> Any:
+    """An input as the plan takes it."""
+    if place.turned_dim is None or list(getattr(array, "shape", place.turned_dim)) != place.turned_dim:
+        return array
+    if not hasattr(array, "swapaxes"):
+        import numpy
+
+        array = numpy.from_dlpack(array)
+    return array.swapaxes(-1, -2)
+
+
+def _swapped(sizes: Sequence[int]) -> list[int]:
+    return [*sizes[:-2], sizes[-1], sizes[-2]] if len(sizes) > 1 else list(sizes)
+
+
+def _require_target(target: Any, place: _Place) -> None:
     where = f"execute: {place}"
     shape = list(getattr(target, "shape", ()))
     if shape != place.dim:
@@ -2029,6 +2044,10 @@ def _copy(source: Array, target: Any, place: _Place) -> None:
     found = _element_type(target, where)
     if found != place.data_type:
         raise ExecutionError(f"{where}: found {found}; required: {place.data_type}")
+
+
+def _copy(source: Array, target: Any) -> None:
+    """Writes an output into the caller's array."""
     if hasattr(target, "copy_"):
         target.copy_(sys.modules["torch"].from_dlpack(source))
         return
@@ -2059,7 +2078,9 @@ class pygraph(_Fp8Attention):
     """
 
     def to_json(self) -> str:
-        """The graph as JSON of frontend 1.32."""
+        """The graph as JSON of frontend 1.32; of one that was deserialized, what it was read from."""
+        if self._text is not None:
+            return self._text
         used: dict[int, Tensor] = {}
         for node in self._nodes:
             for tensor in (*node.inputs.values(), *node.outputs.values()):
@@ -2108,9 +2129,9 @@ class pygraph(_Fp8Attention):
             raise TypeError(f"deserialize: data: found {_kind(data)}; required: str or bytes")
         if self._nodes or self._is_read:
             raise MalformedGraph(f"graph {self._name!r}: deserialize: it has operations; required: a graph without any")
-        self._text = data if isinstance(data, str) else _text(data)
-        self._graph = Graph.from_json(self._text, self._name or "graph")
-        self._is_read = True
+        text = data if isinstance(data, str) else _text(data)
+        self._graph = Graph.from_json(text, self._name or "graph")
+        self._text, self._is_read = text, True
         if handles and isinstance(handles[0], Handle):
             self._handle = handles[0]
 
@@ -2146,12 +2167,15 @@ class pygraph(_Fp8Attention):
     def create_execution_plans(self, heuristics: Sequence[Choice] | None = None) -> None:
         """Lists plans by heuristics' names, each plan once; all are there again that were deselected."""
         where = "create_execution_plans: heuristics"
+        if isinstance(heuristics, str):
+            raise TypeError(f"{where}: found {heuristics!r}; required: a list of heur_modes")
         modes = [_choice(heur_mode, mode, where) for mode in (["A"] if heuristics is None else heuristics)]
         if not modes:
             raise InputError(f"{where}: found none; required: a heur_mode at least")
         self.finalize()
         self._modes = list(dict.fromkeys("A" if mode == "OPENSOURCE" else mode for mode in modes))
-        self._plan, self._binding, self._plans = None, None, None
+        self._selected(None)
+        self._plans = None
         self._bindings.clear()
 
     def check_support(self) -> None:
@@ -2159,7 +2183,7 @@ class pygraph(_Fp8Attention):
         self._planned()
 
     def build_plans(self, policy: Choice = "HEURISTICS_CHOICE") -> None:
-        """Makes the first plan, or all, of which the first is selected. Raises ``NotSupported``."""
+        """Makes the selected plan, which is the first unless another was selected, or all. Raises ``NotSupported``."""
         is_all = _choice(build_plan_policy, policy, "build_plans: policy") == "ALL"
         if is_all:
             self._listed().build_all("build_plans")
@@ -2169,37 +2193,42 @@ class pygraph(_Fp8Attention):
         """Number of plans in the list of ``create_execution_plans``. Raises ``NotSupported``."""
         return len(self._listed().configs)
 
-    def get_plan_name_at_index(self, index: int) -> str:
+    def get_plan_name_at_index(self, index: SupportsIndex) -> str:
         """Engine and knobs of a plan, as the command line prints them."""
         return self._listed().at(index, "get_plan_name_at_index").name
 
-    def get_workspace_size_plan_at_index(self, index: int) -> int:
-        """Bytes of memory of the GPU that an execution of a plan needs."""
+    def get_workspace_size_plan_at_index(self, index: SupportsIndex) -> int:
+        """Bytes of memory of a GPU that an execution of a plan's kernels needs."""
         return self._listed().at(index, "get_workspace_size_plan_at_index").workspace_bytes
 
-    def build_plan_at_index(self, index: int) -> None:
+    def build_plan_at_index(self, index: SupportsIndex) -> pygraph:
         """Makes a plan, which is then the one that ``execute`` has."""
-        self._plan, self._binding = self._listed().built(index, "build_plan_at_index"), None
+        return self._selected(self._listed().built(index, "build_plan_at_index"))
 
-    def select_plan(self, index: int) -> None:
+    def select_plan(self, index: SupportsIndex) -> pygraph:
         """As ``build_plan_at_index``."""
-        self._plan, self._binding = self._listed().built(index, "select_plan"), None
+        return self._selected(self._listed().built(index, "select_plan"))
 
-    def deselect_engines(self, engine_names: Sequence[str]) -> None:
-        """Leaves out plans whose names contain one of these."""
-        if isinstance(engine_names, str) or not all(isinstance(name, str) for name in engine_names):
+    def deselect_engines(self, engine_names: Iterable[str]) -> pygraph:
+        """Leaves out plans whose names contain one of these; those after them move up, and the first is selected."""
+        names = [] if isinstance(engine_names, str) else list(engine_names)
+        if isinstance(engine_names, str) or not all(isinstance(name, str) for name in names):
             raise TypeError(f"deselect_engines: found {engine_names!r}; required: a list of names")
-        why = f"deselect_engines({list(engine_names)})"
-        self._keep(why, lambda config: not any(name in config.name for name in engine_names))
+        return self._keep(f"deselect_engines({names})", lambda config: not any(name in config.name for name in names))
 
-    def deselect_workspace_greater_than(self, workspace_limit: int) -> None:
-        """Leaves out plans that need more bytes of memory of the GPU than these."""
+    def deselect_workspace_greater_than(self, workspace_limit: int) -> pygraph:
+        """Leaves out plans whose kernels need more bytes of memory of a GPU than these, as ``deselect_engines``."""
         limit = _integers([workspace_limit], "deselect_workspace_greater_than")[0]
-        self._keep(f"deselect_workspace_greater_than({limit})", lambda config: config.workspace_bytes <= limit)
+        return self._keep(f"deselect_workspace_greater_than({limit})", lambda config: config.workspace_bytes <= limit)
 
-    def _keep(self, why: str, is_kept: Callable[[Config], bool]) -> None:
+    def _keep(self, why: str, is_kept: Callable[[Config], bool]) -> pygraph:
         self._listed().keep(why, is_kept)
-        self._plan, self._binding = None, None
+        return self._selected(None)
+
+    def _selected(self, plan: Plan | None) -> pygraph:
+        self._plan, self._binding = plan, None
+        self._overridden.clear()
+        return self
 
     def _listed(self) -> Plans:
         graph = self.finalize()
@@ -2208,12 +2237,17 @@ class pygraph(_Fp8Attention):
         return self._plans
 
     def build(self, heuristics: Sequence[Choice] | None = None) -> None:
-        """All steps from ``validate`` to ``build_plans``."""
-        self.create_execution_plans(heuristics)
+        """All steps from ``validate`` to ``build_plans``; plans that are listed already stay as they are."""
+        if self._plans is None:
+            self.create_execution_plans(heuristics)
         self.build_plans()
 
     def get_workspace_size(
-        self, override_uids: Any = None, override_shapes: Any = None, override_strides: Any = None
+        self,
+        handle: object = None,
+        override_uids: Any = None,
+        override_shapes: Any = None,
+        override_strides: Any = None,
     ) -> int:
         """Bytes of memory of the GPU that an execution needs, with the shapes that it is given if it is."""
         given = overrides(override_uids, override_shapes, override_strides)
@@ -2222,9 +2256,12 @@ class pygraph(_Fp8Attention):
     def _planned(self) -> Plan:
         graph = self.finalize()
         if self._plan is None:
-            is_listed = self._plans is not None or self._modes[0] == "FALLBACK"
-            self._plan = self._listed().built(0, "plan") if is_listed else self._made_session().plan(graph)
+            self._plan = self._listed().built(0, "plan") if self._is_listed() else self._made_session().plan(graph)
         return self._plan
+
+    def _is_listed(self) -> bool:
+        """Whether the plan is one of a list, which may not begin with the session's own."""
+        return self._plans is not None or self._modes[0] == "FALLBACK"
 
     def _made_session(self) -> Session:
         if self._session is None:
@@ -2236,6 +2273,8 @@ class pygraph(_Fp8Attention):
             return self._own(key, "execute: tensor_dict")._uid
         if isinstance(key, int) and not isinstance(key, bool):
             return key
+        if hasattr(key, "__index__") and not isinstance(key, bool):
+            return operator.index(key)
         if isinstance(key, str):
             tensors = [(tensor._name, tensor._uid) for tensor in self._tensors.values()]
             if self._is_read:
@@ -2256,20 +2295,30 @@ class pygraph(_Fp8Attention):
         binding = self._overridden.get(given)
         if binding is None:
             self.finalize()
-            text = self.to_json() if self._text is None else self._text
-            graph = Graph.from_json(overridden(text, given), self._name or "graph")
-            binding = self._overridden[given] = self._bound(self._made_session().plan(graph))
+            text = overridden(self.to_json(), given, is_enabled=self._is_override_shape_enabled)
+            graph = Graph.from_json(text, self._name or "graph")
+            if self._is_listed():
+                plan = self._listed().of_shapes(graph, self._planned().config)
+            else:
+                plan = self._made_session().plan(graph)
+            binding = self._overridden[given] = self._bound(plan, given)
             if len(self._overridden) > MOST_SHAPES:
                 self._overridden.popitem(last=False)
         self._overridden.move_to_end(given)
         return binding
 
-    def _bound(self, plan: Plan) -> _Binding:
+    def _bound(self, plan: Plan, given: Overrides = ()) -> _Binding:
+        stated = self._stated_shapes(given)
+
+        def turned_dim(info: TensorInfo) -> list[int] | None:
+            dim, stride = stated.get(info.uid, ([], []))
+            is_same = (dim, stride) == (info.dim, info.stride)
+            return dim if not is_same and (_swapped(dim), _swapped(stride)) == (info.dim, info.stride) else None
 
         def place(role: str, info: TensorInfo) -> _Place:
-            tensor = self._tensors.get(info.uid)
+            tensor = None if self._is_read else self._tensors.get(info.uid)
             value = None if tensor is None else tensor._value
-            return _Place(role, info.uid, info.name, info.dim, info.data_type, value)
+            return _Place(role, info.uid, info.name, info.dim, info.data_type, value, turned_dim(info))
 
         inputs = [(place("input", info), info.is_pass_by_value) for info in plan.inputs]
         outputs = [place("output", info) for info in plan.outputs]
@@ -2284,6 +2333,15 @@ class pygraph(_Fp8Attention):
             is_on_gpu=device.startswith("cuda"),
             workspace_bytes=plan.workspace_bytes,
         )
+
+    def _stated_shapes(self, given: Overrides) -> dict[int, tuple[list[int], list[int]]]:
+        """Extents and strides of tensors by uid, as the caller states them."""
+        if self._text is None:
+            shapes = {uid: (tensor.get_dim(), tensor.get_stride()) for uid, tensor in self._tensors.items()}
+        else:
+            read = stated(self._text)
+            shapes = {uid: (tensor.get("dim") or [], tensor.get("stride") or []) for uid, tensor in read.items()}
+        return shapes | {override.uid: (list(override.dim), list(override.stride)) for override in given}
 
     def execute(
         self,
@@ -2305,7 +2363,9 @@ class pygraph(_Fp8Attention):
 
         A graph with ``is_override_shape_enabled`` may be given other extents and strides, in elements, of tensors by
         uid: of all whose extents change and that say theirs. Each set of shapes has a plan, made when it comes first;
-        the last 1,024 are kept, and shapes share binaries. ``get_workspace_size`` takes the same.
+        the last 1,024 are kept, and shapes share binaries. Where plans are listed it is one of the same modes without
+        what is deselected: the selected one, if it is there in these shapes, or else the first. ``get_workspace_size``
+        takes the same. What these shapes make of the graph may raise ``MalformedGraph`` and ``NotSupported``.
         """
         has_shapes = not (override_uids is override_shapes is override_strides is None)
         shapes = overrides(override_uids, override_shapes, override_strides) if has_shapes else ()
@@ -2315,7 +2375,7 @@ class pygraph(_Fp8Attention):
         self,
         tensor_dict: Mapping[Any, Any],
         workspace: Any = None,
-        index: int = 0,
+        index: SupportsIndex = 0,
         handle: object = None,
         *,
         stream: Any = None,
@@ -2349,8 +2409,11 @@ class pygraph(_Fp8Attention):
             binding.plan.launch(pointers, room, _stream_of(stream, binding.device), scalars)
             return
         given = [
-            _scalar(tensors, place) if place in binding.scalars else _given(tensors, place) for place in binding.inputs
+            _scalar(tensors, place) if place in binding.scalars else _turned(_given(tensors, place), place)
+            for place in binding.inputs
         ]
         targets = [_given(tensors, place) for place in binding.outputs]
-        for place, target, result in zip(binding.outputs, targets, binding.plan.run(*given), strict=True):
-            _copy(result, target, place)
+        for place, target in zip(binding.outputs, targets, strict=True):
+            _require_target(target, place)
+        for target, result in zip(targets, binding.plan.run(*given), strict=True):
+            _copy(result, target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -37,12 +38,17 @@ class Override(NamedTuple):
 Overrides = tuple[Override, ...]
 
 
-def _sizes(values: object, least: int, where: str) -> tuple[int, ...]:
-    sizes = tuple(values) if isinstance(values, Sequence) and not isinstance(values, str | bytes) else None
-    if sizes is None or not all(isinstance(size, int) and not isinstance(size, bool) for size in sizes):
-        raise TypeError(f"execute: {where}: found {values!r}; required: a list of integers")
-    if any(size < least for size in sizes):
-        raise ExecutionError(f"execute: {where}: found {list(sizes)}; required: {least} at least")
+def _integers(values: Any, where: str) -> tuple[int, ...]:
+    try:
+        return tuple(map(operator.index, values))
+    except TypeError:
+        raise TypeError(f"execute: {where}: found {values!r}; required: a list of integers") from None
+
+
+def _sizes(values: Any, where: str) -> tuple[int, ...]:
+    sizes = _integers(values, where)
+    if any(size < 1 for size in sizes):
+        raise ExecutionError(f"execute: {where}: found {list(sizes)}; required: 1 at least")
     return sizes
 
 
@@ -60,13 +66,13 @@ def overrides(uids: Any, shapes: Any, strides: Any) -> Overrides:
     lengths = [len(value) for value in given.values()]
     if len(set(lengths)) > 1:
         raise ExecutionError(f"execute: {', '.join(given)}: found {lengths} of them; required: as many of each")
-    known = _sizes(uids, 0, "override_uids")
+    known = _integers(uids, "override_uids")
     if len(set(known)) < len(known):
         raise ExecutionError(f"execute: override_uids: found {list(known)}; required: each uid once")
     made = []
     for uid, shape, stride in zip(known, shapes, strides, strict=True):
-        dim = _sizes(shape, 1, f"override_shapes of uid {uid}")
-        steps = _sizes(stride, 0, f"override_strides of uid {uid}")
+        dim = _sizes(shape, f"override_shapes of uid {uid}")
+        steps = _sizes(stride, f"override_strides of uid {uid}")
         if len(dim) != len(steps):
             raise ExecutionError(
                 f"execute: uid {uid}: found {len(dim)} extents and {len(steps)} strides; required: as many of each"
@@ -75,17 +81,32 @@ def overrides(uids: Any, shapes: Any, strides: Any) -> Overrides:
     return tuple(sorted(made))
 
 
-def overridden(text: str, given: Overrides) -> str:
-    """A graph's JSON with the shapes that an execution gives.
+def stated(text: str) -> dict[int, dict[str, Any]]:
+    """The tensors of a graph's JSON by uid; nothing where a text has them otherwise, as logs and old frontends do."""
+    try:
+        tensors = json.loads(text)["tensors"]
+        return {tensor["uid"]: tensor for tensor in tensors}
+    except (ValueError, TypeError, KeyError):
+        return {}
+
+
+def overridden(text: str, given: Overrides, *, is_enabled: bool) -> str:
+    """A graph's JSON with the shapes that an execution gives; the graph allows it, or ``is_enabled`` does.
 
     Raises ``ExecutionError`` for a tensor that it has not, and for a graph whose shapes are not to be overridden.
     """
+    if not stated(text):
+        required = "a graph as serialize() writes it"
+        raise ExecutionError(
+            f"execute: override_uids: the graph was read from another kind of text; required: {required}"
+        )
     document = json.loads(text)
-    context = document.get("context", {})
-    if not context.get("is_override_shape_enabled"):
+    context = document.setdefault("context", {})
+    if not (is_enabled or context.get("is_override_shape_enabled")):
         name = context.get("name", "")
         required = "a graph with is_override_shape_enabled=True"
         raise ExecutionError(f"execute: override_uids: graph {name!r} has shapes of its own; required: {required}")
+    context["is_override_shape_enabled"] = True
     tensors = {tensor["uid"]: tensor for tensor in document["tensors"]}
     for uid, dim, stride in given:
         tensor = tensors.get(uid)

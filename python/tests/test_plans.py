@@ -12,13 +12,14 @@ import fusewright
 CPU = fusewright.Session("cpu")
 
 
-def matmul(session: fusewright.Session = CPU, rows: int = 64) -> fusewright.pygraph:
+def matmul(session: fusewright.Session = CPU, rows: int = 64, **keywords: Any) -> fusewright.pygraph:
     graph = fusewright.pygraph(
         name="mm",
         io_data_type="HALF",
         intermediate_data_type="FLOAT",
         compute_data_type="FLOAT",
         session=session,
+        **keywords,
     )
     x = graph.tensor(name="x", dim=[1, rows, 512], stride=[rows * 512, 512, 1])
     w = graph.tensor(name="w", dim=[1, 512, 64], stride=[512 * 64, 64, 1])
@@ -156,3 +157,100 @@ def test_configs_of_another_device_are_refused(emulator: fusewright.Session) -> 
         CPU.plan_with(config)
     assert repr(config) == f'Config("{config.name}")'
     assert config.graph.key == matmul().finalize().key
+
+
+def test_plans_of_other_shapes_are_of_the_same_list(emulator: fusewright.Session) -> None:
+    graph = matmul(emulator, is_override_shape_enabled=True)
+    graph.create_execution_plans(["A", "FALLBACK"])
+    first = graph.get_plan_name_at_index(0).split()[0]
+    shapes = {
+        "override_uids": [graph._uid_of(name) for name in ("x", "y")],
+        "override_shapes": [[1, 40, 512], [1, 40, 64]],
+        "override_strides": [[40 * 512, 512, 1], [40 * 64, 64, 1]],
+    }
+
+    def engine() -> str:
+        tensors = arrays(40)
+        graph.execute(tensors, **shapes)
+        check(tensors)
+        return next(reversed(graph._overridden.values())).plan.engine
+
+    assert engine() == first
+    last = graph.get_execution_plan_count() - 1
+    assert graph.select_plan(last) is graph
+    assert engine() == graph.get_plan_name_at_index(last).split()[0] != first
+    assert graph.deselect_engines(name for name in [first]) is graph
+    assert engine() != first
+    graph.deselect_engines([""])
+    with pytest.raises(fusewright.NotSupported, match="no plan left"):
+        engine()
+
+
+def test_build_keeps_what_was_selected(emulator: fusewright.Session) -> None:
+    graph = matmul(emulator)
+    graph.create_execution_plans(["B", "FALLBACK"])
+    last = graph.get_execution_plan_count() - 1
+    graph.select_plan(numpy.int64(last))
+    graph.build()
+    assert graph._planned().config == graph.get_plan_name_at_index(last)
+
+
+def attention(session: fusewright.Session, keys: int, depth: int) -> fusewright.pygraph:
+    graph = fusewright.pygraph(
+        io_data_type="HALF", intermediate_data_type="FLOAT", compute_data_type="FLOAT", session=session
+    )
+    shapes = {"q": (16, depth), "k": (keys, depth), "v": (keys, depth)}
+    q, k, v = (
+        graph.tensor(name=name, dim=[1, 2, rows, width], stride=[2 * rows * width, rows * width, width, 1])
+        for name, (rows, width) in shapes.items()
+    )
+    o, _ = graph.sdpa(q, k, v, is_inference=True, attn_scale=0.125)
+    assert o is not None
+    o.set_output(True).set_name("o").set_dim([1, 2, 16, depth]).set_stride([32 * depth, 16 * depth, depth, 1])
+    return graph
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+@pytest.mark.parametrize("device", ["cpu", "emulator"])
+@pytest.mark.parametrize(("keys", "depth"), [(48, 16), (32, 32)])
+def test_keys_of_an_attention_are_given_as_they_are_stated(
+    device: str, keys: int, depth: int, is_read: bool, emulator: fusewright.Session
+) -> None:
+    session = CPU if device == "cpu" else emulator
+    graph = attention(session, keys, depth)
+    if is_read:
+        text = graph.serialize()
+        graph = fusewright.pygraph(session=session)
+        graph.deserialize(text)
+        assert graph.serialize() == text
+    draw = numpy.random.default_rng(keys)
+    sizes = {"q": 16, "k": keys, "v": keys}
+    tensors = {name: draw.standard_normal((1, 2, rows, depth)).astype(numpy.float16) for name, rows in sizes.items()}
+    o = numpy.zeros((1, 2, 16, depth), numpy.float16)
+    graph.execute({**tensors, "o": o})
+    q, k, v = (tensors[name].astype(numpy.float32) for name in "qkv")
+    scores = numpy.exp(q @ k.swapaxes(-1, -2) * 0.125)
+    expected = scores / scores.sum(-1, keepdims=True) @ v
+    numpy.testing.assert_allclose(o.astype(numpy.float32), expected, atol=4e-3)
+
+
+def test_no_output_is_written_where_another_cannot_be() -> None:
+    graph = fusewright.pygraph(io_data_type="FLOAT", compute_data_type="FLOAT", session=CPU)
+    x = graph.tensor(name="x", dim=[4, 8], stride=[8, 1])
+    a, b = graph.relu(x).set_output(True), graph.exp(x).set_output(True)
+    ones, first = numpy.ones((4, 8), numpy.float32), numpy.full((4, 8), 7, numpy.float32)
+    with pytest.raises(fusewright.ExecutionError, match="found DOUBLE"):
+        graph.execute({x: ones, a: first, b: numpy.zeros((4, 8))})
+    assert (first == 7).all()
+
+
+def test_a_text_that_is_no_graph_leaves_the_graph_as_it_was() -> None:
+    graph = matmul()
+    with pytest.raises(fusewright.MalformedGraph):
+        fresh = fusewright.pygraph(session=CPU)
+        fresh.deserialize("garbage")
+    assert fresh._text is None and fresh.to_json() != "garbage"
+    logged = fusewright.pygraph(session=CPU)
+    logged.deserialize("[cudnn_frontend] json:" + graph.serialize())
+    with pytest.raises(fusewright.ExecutionError, match="another kind of text"):
+        logged.execute(arrays(), override_uids=[1], override_shapes=[[1, 4, 512]], override_strides=[[2048, 512, 1]])

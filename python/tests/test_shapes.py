@@ -126,7 +126,7 @@ def test_wrong_overrides_are_named(changed: dict[str, Any], error: type[Exceptio
 
 
 def test_shapes_of_arrays_are_those_given() -> None:
-    with pytest.raises(fusewright.ExecutionError, match=r"'x' .*"):
+    with pytest.raises(fusewright.ExecutionError, match=r"'y' .* shape \[1, 5, 16\]; required: shape \[1, 6, 16\]"):
         matmul().execute({UIDS[n]: a for n, a in arrays(5).items()}, **given(x=[1, 6, 8], y=[1, 6, 16]))
 
 

@@ -78,12 +78,13 @@ impl EpiloguePlan {
     /// Whether boxes could hold all that is read and stored: values at C's points, stepping along n, which are reduced along whole
     /// indices.
     fn may_be_boxed(&self) -> bool {
+        self.along_n && !self.stores.is_empty() && self.misfit.is_none() && self.reduced.is_ok() && self.is_pointwise()
+    }
+
+    /// Whether each point of what is stored follows from points of what is read.
+    fn is_pointwise(&self) -> bool {
         let is_pointwise = |value: &Value| matches!(value, Value::Load | Value::Accumulator | Value::Pointwise { .. });
-        self.along_n
-            && !self.stores.is_empty()
-            && self.misfit.is_none()
-            && self.reduced.is_ok()
-            && self.program.steps.iter().all(|step| is_pointwise(&step.value))
+        self.program.steps.iter().all(|step| is_pointwise(&step.value))
     }
 
     /// The epilogue's tensors in boxes, for tiles of this size.
@@ -91,13 +92,13 @@ impl EpiloguePlan {
         self.boxes.as_ref().and_then(|boxes| boxes.at(tile))
     }
 
-    /// Whether points of C may be evaluated by two blocks: rows are stored whole and nothing is reduced, and nothing is read that lies at C's points, which a
-    /// caller may store in its place.
+    /// Whether points of C may be evaluated by two blocks: nothing is reduced, no bytes are shared, and nothing is read that lies at C's points, in whose place a
+    /// caller may have results stored.
     pub(super) fn may_be_repeated(&self, graph: &FinalizedGraph) -> bool {
         let elements = |id: &TensorId| graph.tensor(*id).dim.iter().product::<i64>();
         let is_whole = |id: &TensorId| graph.tensor(*id).data_type != DataType::Boolean;
         let is_in_place = |id: &TensorId| self.stores.iter().any(|stored| elements(stored) == elements(id));
-        self.along_n
+        self.is_pointwise()
             && self.accumulations.is_empty()
             && self.stores.iter().all(is_whole)
             && !self.program.reads().any(|id| is_in_place(&id))

@@ -49,10 +49,12 @@ pub(in crate::engine) struct ProductPlan {
     epilogue: OnceLock<EpiloguePlan>,
 }
 
-/// Rows of C up to which tiles all have as many. Blocks whose tiles have fewer run ahead of others, so that L2 no longer merges what neighbours read (H200,
-/// 2026-11-29: 150×4096×14336 of BF16 in tiles of 64×96 takes 46.8 µs with rows 86 to 149 in the last row of tiles, 62.4 with 128 to 149; 136×5120×5120 of
-/// FP8 in tiles of 128×80 17.8 and 25.3; 129×2048×6144 in tiles of 64×64 18.3 and 24.7). With more rows it was not measured.
-const MOST_ROWS_OF_EVEN_TILES: i64 = 256;
+/// Rows of a product, and the fewest steps along its k, of which tiles all have as many rows where they may. Blocks whose tiles have fewer run ahead of others,
+/// so that L2 no longer merges what neighbours read (H200, 2026-11-29: 150×4096×14336 of BF16 in tiles of 64×96 takes 46.8 µs with rows 86 to 149 in the last
+/// row of tiles, 62.4 with 128 to 149; 136×5120×5120 of FP8 in tiles of 128×80 17.8 and 25.3; 129×2048×6144 in tiles of 64×64 18.3 and 24.7). Other numbers of
+/// rows, shorter sums and several matrices were not measured; rows that are evaluated twice cost more there.
+const ROWS_OF_EVEN_TILES: std::ops::RangeInclusive<i64> = 129..=192;
+const STEPS_OF_EVEN_TILES: i64 = 32;
 
 /// What an engine decides of a matrix product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -349,15 +351,23 @@ impl ProductPlan {
     }
 
     /// Whether the last row of tiles, where it would have fewer rows than others, begins early enough to have as many, the first of which are then evaluated
-    /// twice ([`MOST_ROWS_OF_EVEN_TILES`]): of matmuls whose operands come in boxes, which may begin at any row where rows run along k.
+    /// twice ([`ROWS_OF_EVEN_TILES`]): of matmuls as they stand whose operands come in boxes, which may begin at any row where rows run along k.
     fn begins_last_row_early(&self, choice: &GemmChoice) -> bool {
-        let ([_, rows, ..], tile) = (self.extents(), i64::from(choice.tile.m));
-        let is_part = rows > tile && rows % tile != 0 && rows <= MOST_ROWS_OF_EVEN_TILES;
+        let ([batch, rows, _, k], GemmTile { m, k: step, .. }) = (self.extents(), choice.tile);
+        let is_part = rows > i64::from(m) && rows % i64::from(m) != 0;
+        let is_long = batch == 1 && k >= STEPS_OF_EVEN_TILES * i64::from(step) * i64::from(choice.splits);
         let is_alone = choice.cluster().blocks() == 1 && !choice.multiply.is_stationary();
         let is_boxed =
             matches!(choice.multiply, Multiply::Wgmma(_)) && self.is_as_stored() && self.operands[0].runs_along_k();
-        let may_be_repeated = || choice.splits > 1 || self.epilogue().may_be_repeated(self.graph());
-        is_part && is_alone && is_boxed && self.is_matmul() && may_be_repeated()
+        let may_be_repeated =
+            || self.epilogue().along_n && (choice.splits > 1 || self.epilogue().may_be_repeated(self.graph()));
+        ROWS_OF_EVEN_TILES.contains(&rows)
+            && is_part
+            && is_long
+            && is_alone
+            && is_boxed
+            && self.is_matmul()
+            && may_be_repeated()
     }
 
     /// Reductions of the epilogue that keep the columns of C.
