@@ -254,3 +254,18 @@ def test_a_text_that_is_no_graph_leaves_the_graph_as_it_was() -> None:
     logged.deserialize("[cudnn_frontend] json:" + graph.serialize())
     with pytest.raises(fusewright.ExecutionError, match="another kind of text"):
         logged.execute(arrays(), override_uids=[1], override_shapes=[[1, 4, 512]], override_strides=[[2048, 512, 1]])
+
+
+@pytest.mark.parametrize("number", [2.5, 2**40, -(2**31) - 1, float("nan"), float("inf")])
+def test_scalars_of_whole_numbers_are_whole(number: float) -> None:
+    graph = fusewright.pygraph(
+        io_data_type="INT32", intermediate_data_type="INT32", compute_data_type="INT32", session=CPU
+    )
+    x = graph.tensor(name="x", dim=[4, 8], stride=[8, 1])
+    d = graph.tensor(name="d", dim=[1, 1], stride=[1, 1], is_pass_by_value=True)
+    y = graph.add(x, d).set_output(True)
+    ones, out = numpy.ones((4, 8), numpy.int32), numpy.zeros((4, 8), numpy.int32)
+    graph.execute({x: ones, d: 2.0, y: out})
+    assert (out == 3).all()
+    with pytest.raises(fusewright.ExecutionError, match=r"'d' .* required: a whole number of INT32"):
+        graph.execute({x: ones, d: number, y: out})

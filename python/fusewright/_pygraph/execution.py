@@ -10,6 +10,8 @@ from .._core import Array, Plan
 from .._errors import ExecutionError, MalformedGraph
 from .arguments import _element_type, _kind
 
+_WHOLE_NUMBERS = {"INT8": 8, "INT32": 32, "INT64": 64}  # bits of types of scalars
+
 
 class _Place(NamedTuple):
     """A tensor that executions are given."""
@@ -76,7 +78,11 @@ def _scalar(tensors: Mapping[int, Any], place: _Place) -> Any:
     value = tensors.get(place.uid, place.default)
     if value is None:
         raise ExecutionError(f"execute: {place} is not given")
-    return value.item() if hasattr(value, "item") else value
+    number = value.item() if hasattr(value, "item") else value
+    bits = _WHOLE_NUMBERS.get(place.data_type)
+    if bits is not None and not (number % 1 == 0 and -(2 ** (bits - 1)) <= number < 2 ** (bits - 1)):
+        raise ExecutionError(f"execute: {place}: found {number}; required: a whole number of {place.data_type}")
+    return number
 
 
 def _stream_of(stream: Any, device: str) -> int:
