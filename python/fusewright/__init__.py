@@ -55,8 +55,8 @@ from ._handle import (
     get_stream,
     set_stream,
 )
-from ._pygraph import (
-    Tensor,
+from ._pygraph import Tensor, pygraph
+from ._pygraph.enumerations import (
     attention_implementation,
     build_plan_policy,
     convolution_mode,
@@ -65,14 +65,13 @@ from ._pygraph import (
     heur_mode,
     norm_forward_phase,
     padding_mode,
-    pygraph,
     reduction_mode,
     resample_mode,
     reshape_mode,
     scalar_type,
     tensor_reordering,
 )
-from ._shapes import KernelCache, create_kernel_cache
+from ._pygraph.shapes import KernelCache, create_kernel_cache
 
 __all__ = [
     "Array",

@@ -15,7 +15,7 @@ core = pytest.importorskip("fusewright._core")
 
 import fusewright  # noqa: E402
 from fusewright import MalformedGraph, Tensor, data_type, heur_mode, pygraph, reduction_mode  # noqa: E402
-from fusewright._pygraph import norm_forward_phase, scalar_type, tensor_reordering  # noqa: E402
+from fusewright._pygraph.enumerations import norm_forward_phase, scalar_type, tensor_reordering  # noqa: E402
 
 UNARY = [
     "abs",
@@ -905,9 +905,9 @@ def test_constructor_has_the_keywords_of_cudnn() -> None:
 @pytest.mark.parametrize("kind", ["data_type", "heur_mode", "build_plan_policy", "reduction_mode", "tensor_reordering"])
 def test_enumerations_are_those_of_cudnn(kind: str) -> None:
     cudnn = pytest.importorskip("cudnn")
-    from fusewright import _pygraph
+    from fusewright._pygraph import enumerations
 
-    assert set(getattr(_pygraph, kind).__members__) == set(getattr(cudnn, kind).__members__)
+    assert set(getattr(enumerations, kind).__members__) == set(getattr(cudnn, kind).__members__)
 
 
 def _relu_of_product(**keywords: Any) -> fusewright.pygraph:

@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 import fusewright
-from fusewright import _shapes
+from fusewright._pygraph import shapes as _shapes
 
 UIDS = {"x": 1, "w": 2, "bias": 3, "y": 4}
 

@@ -14,24 +14,8 @@ from typing import Any, SupportsIndex, overload
 from .._core import Config, Graph, Plan, Session, TensorInfo, Verdict
 from .._errors import ExecutionError, InputError, MalformedGraph
 from .._handle import Handle, _living
-from .._plans import Plans
-from .._shapes import MOST_SHAPES, Overrides, overridden, overrides, stated
 from .arguments import Choice, _choice, _integers, _kind
-from .enumerations import (
-    attention_implementation,
-    build_plan_policy,
-    convolution_mode,
-    data_type,
-    diagonal_alignment,
-    heur_mode,
-    norm_forward_phase,
-    padding_mode,
-    reduction_mode,
-    resample_mode,
-    reshape_mode,
-    scalar_type,
-    tensor_reordering,
-)
+from .enumerations import build_plan_policy, heur_mode
 from .execution import (
     _address,
     _Binding,
@@ -47,25 +31,11 @@ from .execution import (
     _workspace,
 )
 from .fp8_attention import _Fp8Attention
+from .plans import Plans
+from .shapes import MOST_SHAPES, Overrides, overridden, overrides, stated
 from .tensor import Tensor, _inferred
 
-__all__ = [
-    "Tensor",
-    "attention_implementation",
-    "build_plan_policy",
-    "convolution_mode",
-    "data_type",
-    "diagonal_alignment",
-    "heur_mode",
-    "norm_forward_phase",
-    "padding_mode",
-    "pygraph",
-    "reduction_mode",
-    "resample_mode",
-    "reshape_mode",
-    "scalar_type",
-    "tensor_reordering",
-]
+__all__ = ["Tensor", "pygraph"]
 
 
 class pygraph(_Fp8Attention):
@@ -127,11 +97,11 @@ class pygraph(_Fp8Attention):
         *handles, data = arguments
         if not isinstance(data, str | bytes):
             raise TypeError(f"deserialize: data: found {_kind(data)}; required: str or bytes")
-        if self._nodes or self._is_read:
+        if self._nodes or self._text is not None:
             raise MalformedGraph(f"graph {self._name!r}: deserialize: it has operations; required: a graph without any")
         text = data if isinstance(data, str) else _text(data)
         self._graph = Graph.from_json(text, self._name or "graph")
-        self._text, self._is_read = text, True
+        self._text = text
         if handles and isinstance(handles[0], Handle):
             self._handle = handles[0]
 
@@ -174,12 +144,12 @@ class pygraph(_Fp8Attention):
             raise InputError(f"{where}: found none; required: a heur_mode at least")
         self.finalize()
         self._modes = list(dict.fromkeys("A" if mode == "OPENSOURCE" else mode for mode in modes))
-        self._selected(None)
+        self._select(None)
         self._plans = None
         self._bindings.clear()
 
     def check_support(self) -> None:
-        """Makes the session's plan. Raises ``NotSupported``."""
+        """Makes the selected plan, the first unless another was selected. Raises ``NotSupported``."""
         self._planned()
 
     def build_plans(self, policy: Choice = "HEURISTICS_CHOICE") -> None:
@@ -203,11 +173,11 @@ class pygraph(_Fp8Attention):
 
     def build_plan_at_index(self, index: SupportsIndex) -> pygraph:
         """Makes a plan, which is then the one that ``execute`` has."""
-        return self._selected(self._listed().built(index, "build_plan_at_index"))
+        return self._select(self._listed().built(index, "build_plan_at_index"))
 
     def select_plan(self, index: SupportsIndex) -> pygraph:
         """As ``build_plan_at_index``."""
-        return self._selected(self._listed().built(index, "select_plan"))
+        return self._select(self._listed().built(index, "select_plan"))
 
     def deselect_engines(self, engine_names: Iterable[str]) -> pygraph:
         """Leaves out plans whose names contain one of these; those after them move up, and the first is selected."""
@@ -223,9 +193,9 @@ class pygraph(_Fp8Attention):
 
     def _keep(self, why: str, is_kept: Callable[[Config], bool]) -> pygraph:
         self._listed().keep(why, is_kept)
-        return self._selected(None)
+        return self._select(None)
 
-    def _selected(self, plan: Plan | None) -> pygraph:
+    def _select(self, plan: Plan | None) -> pygraph:
         self._plan, self._binding = plan, None
         self._overridden.clear()
         return self
@@ -249,7 +219,10 @@ class pygraph(_Fp8Attention):
         override_shapes: Any = None,
         override_strides: Any = None,
     ) -> int:
-        """Bytes of memory of the GPU that an execution needs, with the shapes that it is given if it is."""
+        """Bytes of memory of the GPU that an execution needs, with the shapes that it is given if it is.
+
+        Of ``handle``, which cuDNN's has, nothing is needed.
+        """
         given = overrides(override_uids, override_shapes, override_strides)
         return self._binding_of(given).workspace_bytes if given else self._planned().workspace_bytes
 
@@ -271,13 +244,11 @@ class pygraph(_Fp8Attention):
     def _uid_of(self, key: object) -> int:
         if isinstance(key, Tensor):
             return self._own(key, "execute: tensor_dict")._uid
-        if isinstance(key, int) and not isinstance(key, bool):
-            return key
         if hasattr(key, "__index__") and not isinstance(key, bool):
             return operator.index(key)
         if isinstance(key, str):
             tensors = [(tensor._name, tensor._uid) for tensor in self._tensors.values()]
-            if self._is_read:
+            if self._text is not None:
                 plan = self._planned()
                 tensors += [(info.name, info.uid) for info in (*plan.inputs, *plan.outputs)]
             named = [uid for name, uid in tensors if name == key]
@@ -316,7 +287,7 @@ class pygraph(_Fp8Attention):
             return dim if not is_same and (_swapped(dim), _swapped(stride)) == (info.dim, info.stride) else None
 
         def place(role: str, info: TensorInfo) -> _Place:
-            tensor = None if self._is_read else self._tensors.get(info.uid)
+            tensor = None if self._text is not None else self._tensors.get(info.uid)
             value = None if tensor is None else tensor._value
             return _Place(role, info.uid, info.name, info.dim, info.data_type, value, turned_dim(info))
 

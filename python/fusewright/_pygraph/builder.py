@@ -9,8 +9,6 @@ from typing import Any
 from .._core import Graph, Plan, Session
 from .._errors import MalformedGraph
 from .._handle import Handle
-from .._plans import Plans
-from .._shapes import KernelCache, Overrides
 from . import enumerations
 from .arguments import (
     _ROUND_NUMBERS,
@@ -28,6 +26,8 @@ from .arguments import (
 )
 from .enumerations import data_type
 from .execution import _Binding
+from .plans import Plans
+from .shapes import KernelCache, Overrides
 from .tensor import Tensor, _Inferred, _Node
 
 
@@ -76,14 +76,13 @@ class _Builder:
         self._plans: Plans | None = None
         self._bindings: dict[Plan, _Binding] = {}
         self._modes: list[str] = ["A"]
-        self._is_read = False
 
     def __repr__(self) -> str:
         return f"<pygraph {self._name!r}: {len(self._nodes)} operations, {len(self._tensors)} tensors>"
 
     def _changed(self) -> None:
         """Forgets what was made of the graph as it was. Raises ``MalformedGraph`` for one that was read."""
-        if self._is_read:
+        if self._text is not None:
             raise MalformedGraph(f"graph {self._name!r}: it was deserialized; required: another graph to change")
         if self._graph is not None:
             self._graph, self._plan, self._binding, self._plans, self._inferred = None, None, None, None, {}

@@ -74,7 +74,8 @@ const ARRIVAL: f64 = 2240.0;
 /// By how much L2 takes longer where few rows are two rows of tiles of more than 64, of which the second has less than so much of its rows, and so many
 /// columns at least: what neighbouring multiprocessors read is the same for every second one alone, and L2 merges less of it (the same products;
 /// 136×5120×5120 of FP8 in tiles of 128×80 asks L2 for 81 MB and takes 24 µs, in tiles of 64×128 for 50 MB and 15.5 µs, though multiprocessors receive 136
-/// and 118 MB; clusters that share B change neither). That it is not so where both rows of tiles are full was seen in one product of 224 rows and two of 256.
+/// and 118 MB; clusters that share B change neither). That it is not so where both rows of tiles are full was seen in one product of 224 rows and two of 256,
+/// nor with fewer columns in four products of 96 to 768 columns, whose first choices were faster without it.
 /// Since then the second row of tiles begins early where it may (`engine/lowering/product.rs`), and 128×80 takes 17.8 µs there; the factor stays for all, as
 /// what is ranked first is faster with it (1.026 of the fastest of six such products, with 1.25 for even rows 1.05).
 const TWO_ROWS_OF_TILES: f64 = 1.8;
@@ -216,6 +217,7 @@ struct Pace {
     streamed_b: f64,
     /// Blocks of a cluster that receive what one of them asks for, of A and of B.
     sharers: [f64; 2],
+    /// Stages of the pipeline.
     stages: f64,
 }
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ._errors import ExecutionError
+from .._errors import ExecutionError
+from .arguments import _integers
 
 # Shapes of a graph whose plans are kept, the ones used last.
 MOST_SHAPES = 1024
@@ -38,17 +38,10 @@ class Override(NamedTuple):
 Overrides = tuple[Override, ...]
 
 
-def _integers(values: Any, where: str) -> tuple[int, ...]:
-    try:
-        return tuple(map(operator.index, values))
-    except TypeError:
-        raise TypeError(f"execute: {where}: found {values!r}; required: a list of integers") from None
-
-
 def _sizes(values: Any, where: str) -> tuple[int, ...]:
-    sizes = _integers(values, where)
+    sizes = tuple(_integers(values, where))
     if any(size < 1 for size in sizes):
-        raise ExecutionError(f"execute: {where}: found {list(sizes)}; required: 1 at least")
+        raise ExecutionError(f"{where}: found {list(sizes)}; required: 1 at least")
     return sizes
 
 
@@ -66,13 +59,13 @@ def overrides(uids: Any, shapes: Any, strides: Any) -> Overrides:
     lengths = [len(value) for value in given.values()]
     if len(set(lengths)) > 1:
         raise ExecutionError(f"execute: {', '.join(given)}: found {lengths} of them; required: as many of each")
-    known = _integers(uids, "override_uids")
+    known = _integers(uids, "execute: override_uids")
     if len(set(known)) < len(known):
         raise ExecutionError(f"execute: override_uids: found {list(known)}; required: each uid once")
     made = []
     for uid, shape, stride in zip(known, shapes, strides, strict=True):
-        dim = _sizes(shape, f"override_shapes of uid {uid}")
-        steps = _sizes(stride, f"override_strides of uid {uid}")
+        dim = _sizes(shape, f"execute: override_shapes of uid {uid}")
+        steps = _sizes(stride, f"execute: override_strides of uid {uid}")
         if len(dim) != len(steps):
             raise ExecutionError(
                 f"execute: uid {uid}: found {len(dim)} extents and {len(steps)} strides; required: as many of each"
@@ -81,13 +74,18 @@ def overrides(uids: Any, shapes: Any, strides: Any) -> Overrides:
     return tuple(sorted(made))
 
 
-def stated(text: str) -> dict[int, dict[str, Any]]:
-    """The tensors of a graph's JSON by uid; nothing where a text has them otherwise, as logs and old frontends do."""
+def _document(text: str) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
+    """A graph's JSON with its tensors by uid, none where a text has them otherwise, as logs and old frontends do."""
     try:
-        tensors = json.loads(text)["tensors"]
-        return {tensor["uid"]: tensor for tensor in tensors}
+        document = json.loads(text)
+        return document, {tensor["uid"]: tensor for tensor in document["tensors"]}
     except (ValueError, TypeError, KeyError):
-        return {}
+        return {}, {}
+
+
+def stated(text: str) -> dict[int, dict[str, Any]]:
+    """The tensors of a graph's JSON by uid; none where a text has them otherwise."""
+    return _document(text)[1]
 
 
 def overridden(text: str, given: Overrides, *, is_enabled: bool) -> str:
@@ -95,19 +93,18 @@ def overridden(text: str, given: Overrides, *, is_enabled: bool) -> str:
 
     Raises ``ExecutionError`` for a tensor that it has not, and for a graph whose shapes are not to be overridden.
     """
-    if not stated(text):
+    document, tensors = _document(text)
+    if not tensors:
         required = "a graph as serialize() writes it"
         raise ExecutionError(
             f"execute: override_uids: the graph was read from another kind of text; required: {required}"
         )
-    document = json.loads(text)
     context = document.setdefault("context", {})
     if not (is_enabled or context.get("is_override_shape_enabled")):
         name = context.get("name", "")
         required = "a graph with is_override_shape_enabled=True"
         raise ExecutionError(f"execute: override_uids: graph {name!r} has shapes of its own; required: {required}")
     context["is_override_shape_enabled"] = True
-    tensors = {tensor["uid"]: tensor for tensor in document["tensors"]}
     for uid, dim, stride in given:
         tensor = tensors.get(uid)
         if tensor is None:

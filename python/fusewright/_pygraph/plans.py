@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ._core import Config, Graph, Plan, Session
-from ._errors import ExecutionError, NotSupported
+from .._core import Config, Graph, Plan, Session
+from .._errors import ExecutionError, NotSupported
 
 
 class Plans:
