@@ -29,6 +29,8 @@ pub(crate) fn trials(
         ("multicast::", shared(), shares),
         ("multicast::walked_", walked(), walks),
         ("transposed::", all_rows(), is_of_one_tile),
+        ("transposed::more_", more_rows(), has_more_rows),
+        ("tiles::", odd_tiles(), is_odd),
         ("even_rows::", last_rows(), begins_early),
     ];
     let named = kinds.into_iter().flat_map(|(kind, graphs, knobs)| {
@@ -73,6 +75,20 @@ fn walks(config: &EngineConfig) -> Option<Vec<u32>> {
 fn is_of_one_tile(config: &EngineConfig) -> Option<Vec<u32>> {
     let is_it = config.knob(Knob::SwapAb, 0) == 1 && config.knob(Knob::TileN, 0) == 144;
     is_it.then(|| [Knob::TileM, Knob::TmaEpilogue].map(|knob| config.knob(knob, 0)).to_vec())
+}
+
+/// Tiles of transposed products that share out more rows of C than a tile as it stands has.
+fn has_more_rows(config: &EngineConfig) -> Option<Vec<u32>> {
+    let is_it = config.knob(Knob::SwapAb, 0) == 1 && config.knob(Knob::TileN, 0) >= 80;
+    is_it.then(|| [Knob::TileN, Knob::TmaEpilogue].map(|knob| config.knob(knob, 0)).to_vec())
+}
+
+/// Tiles of columns that only matmuls have, as they stand.
+fn is_odd(config: &EngineConfig) -> Option<Vec<u32>> {
+    let [tile_m, tile_n] = [Knob::TileM, Knob::TileN].map(|knob| config.knob(knob, 0));
+    let is_it =
+        matches!((tile_m, tile_n), (128, 112 | 176 | 208) | (64, 80 | 224)) && config.knob(Knob::SwapAb, 0) == 0;
+    is_it.then(|| vec![tile_m, tile_n, config.knob(Knob::TmaEpilogue, 0)])
 }
 
 /// Tiles that lie below each other, without what keeps the last of them from beginning early.
@@ -187,6 +203,44 @@ fn last_rows() -> Vec<(&'static str, Graph)> {
         ("matmul_of_fp8", matmul([1, 165, 80, 4112], [Fp8E4M3, BFloat16], true, bare)),
         ("matmul_of_int8", matmul([1, 150, 80, 4112], [Int8, Int32], true, bare)),
         ("matmul_of_told_extents", matmul([1, 150, 72, 2056], [BFloat16; 2], true, bare).with_dynamic_shapes()),
+    ]
+}
+
+/// Of a long k, whose rows leave a part of a warpgroup's over; without what is read at C's points.
+fn more_rows() -> Vec<(&'static str, Graph)> {
+    use DataType::{BFloat16, Fp8E4M3, Half, Int8, Int32};
+    let bare = |_: &mut Graph, c| c;
+    let bias = |graph: &mut Graph, c| {
+        let bias = graph.tensor(Tensor::new("bias").row_major([1, 1, 136]));
+        let biased = graph.pointwise("biased", PointwiseMode::Add, &[c, bias]);
+        graph.pointwise("relu", PointwiseMode::ReluFwd, &[biased])
+    };
+    vec![
+        ("matmul", matmul([1, 209, 136, 1544], [BFloat16; 2], true, bare)),
+        ("matmul_bias_relu", matmul([1, 341, 136, 1600], [Half; 2], true, bias)),
+        ("matmul_in_rows", matmul([1, 150, 264, 1600], [Half; 2], false, bare)),
+        ("matmul_odd_columns", matmul([1, 177, 131, 1544], [BFloat16; 2], true, bare)),
+        ("matmul_of_fp8", matmul([1, 190, 144, 3088], [Fp8E4M3, BFloat16], true, bare)),
+        ("matmul_of_int8", matmul([1, 250, 144, 3088], [Int8, Int32], true, bare)),
+        ("matmul_of_told_extents", matmul([1, 161, 136, 1544], [BFloat16; 2], true, bare).with_dynamic_shapes()),
+    ]
+}
+
+/// Of more columns than any tile has, and rows of A and B that lie both ways.
+fn odd_tiles() -> Vec<(&'static str, Graph)> {
+    use DataType::{BFloat16, Float, Fp8E4M3, Half, Int8, Int32};
+    let bare = |_: &mut Graph, c| c;
+    let bias_and_residual = |graph: &mut Graph, c| bias_and_residual(graph, c, [200, 456]);
+    vec![
+        ("matmul", matmul([1, 136, 456, 328], [BFloat16; 2], true, bare)),
+        ("matmul_bias_residual_relu", matmul([1, 200, 456, 392], [Half; 2], true, bias_and_residual)),
+        ("matmul_in_rows", matmul([1, 130, 488, 264], [Half; 2], false, bare)),
+        ("matmuls", matmul([2, 72, 240, 200], [BFloat16; 2], false, bare)),
+        ("matmul_odd_columns", matmul([1, 136, 239, 200], [BFloat16; 2], true, bare)),
+        ("matmul_of_float", matmul([1, 136, 240, 132], [Float; 2], true, bare)),
+        ("matmul_of_fp8", matmul([1, 136, 464, 656], [Fp8E4M3, BFloat16], true, bare)),
+        ("matmul_of_int8", matmul([1, 136, 464, 656], [Int8, Int32], true, bare)),
+        ("matmul_of_told_extents", matmul([1, 136, 456, 328], [BFloat16; 2], true, bare).with_dynamic_shapes()),
     ]
 }
 

@@ -345,6 +345,11 @@ impl ProductPlan {
         matches!(self.fusion.pattern(), Pattern::Matmul)
     }
 
+    /// Whether kernels are told the extents.
+    pub(in crate::engine) fn is_dynamic(&self) -> bool {
+        self.graph().is_dynamic()
+    }
+
     /// Whether the epilogue has no reductions.
     pub(in crate::engine) fn reduces_nothing(&self) -> bool {
         self.epilogue().reduced_values() == 0
@@ -359,8 +364,7 @@ impl ProductPlan {
         let is_alone = choice.cluster().blocks() == 1 && !choice.multiply.is_stationary();
         let is_boxed =
             matches!(choice.multiply, Multiply::Wgmma(_)) && self.is_as_stored() && self.operands[0].runs_along_k();
-        let may_be_repeated =
-            || self.epilogue().along_n && (choice.splits > 1 || self.epilogue().may_be_repeated(self.graph()));
+        let may_be_repeated = || self.epilogue().along_n && (choice.splits > 1 || self.may_be_repeated());
         ROWS_OF_EVEN_TILES.contains(&rows)
             && is_part
             && is_long
@@ -368,6 +372,11 @@ impl ProductPlan {
             && is_boxed
             && self.is_matmul()
             && may_be_repeated()
+    }
+
+    /// Whether the epilogue reads nothing at C's points and reduces nothing, so that it may be evaluated twice.
+    pub(in crate::engine) fn may_be_repeated(&self) -> bool {
+        self.epilogue().may_be_repeated(self.graph())
     }
 
     /// Reductions of the epilogue that keep the columns of C.

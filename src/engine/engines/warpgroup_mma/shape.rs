@@ -194,6 +194,10 @@ const SHAPES: &[Shape] = &[
     cooperative(128, 16),
 ];
 
+/// Those that matmuls have beside them (H200, 2026-11-30): convolutions were not measured in them, and shapes that are dynamic share few binaries.
+const SHAPES_OF_MATMULS: &[Shape] =
+    &[cooperative(128, 208), cooperative(128, 176), ping_pong(64, 224), cooperative(128, 112), ping_pong(64, 80)];
+
 /// Least stages, that a step may be multiplied while the next arrives and the one before is released.
 const LEAST_STAGES: u32 = 3;
 
@@ -229,10 +233,20 @@ const TILES_OF_A_BLOCK: i64 = 2;
 /// it always is: which of the two is computed less often depends on the tile.
 const FEW_ROWS: i64 = 64;
 
-/// Columns of tiles in which the transposed product has all of the rows of C that follow, which two or three tiles as it stands have with waste: what few rows
-/// are multiplied by is then read once (H200, 2026-11-29: 144×16384×6144 of BFLOAT16 with a bias takes 63.8 µs in 128×144, 81.9 as it stands; 144×8192×8192
-/// of FP8 30.3 in 64×144, 33.1 in 128×144, 33.8 as it stands; 136×6144×2048 of HALF with a bias and GELU 17.2, 20.5 and 19.5). Tiles of more columns for more
-/// rows are the fastest of one of 11 products of 150 to 192 rows, by 3 %; parts of k take 1.1 to 1.4 times as long as expected.
+/// Columns, and steps along k, that tiles of the transposed product of more rows have at least, where it is worth a try: of one matrix whose rows leave a part of
+/// a warpgroup's over, which tiles of so many columns waste less of, in all of k (its parts take 1.1 to 1.4 times as long as expected), where two warpgroups
+/// share 128 rows and the epilogue reads no tensor of C's size. Of 60 matmuls of 129 to 1064 such rows (H200, 2026-11-30, 5,400 configs) the fastest was
+/// transposed in 27: 190×28672×11008 of FP8 in 128×192 122.8 µs, 141.3 as it stands; 153×28672×7168 in 128×160 129.6 and 151.2; 1047×5632×7168 in 128×176 128 and
+/// 149. Of 22 others that the model had transposed 96×160×96×256 with a residual took 18.3 µs, 13.1 as it stands; 160×3584×8192 of FP8 in 128×48 25.1
+/// and 22.0; 2048×1280×7168 in 128×160 54.8 and 63.6, but 4096×640×6144 52.5 and 49.4.
+const COLUMNS_OF_MORE_ROWS: u32 = 80;
+const STEPS_OF_MORE_ROWS: f64 = 24.0;
+
+/// The columns of such tiles where shapes are dynamic, so that they share few binaries.
+const COLUMNS_OF_DYNAMIC_ROWS: u32 = 192;
+
+/// Columns of smaller tiles in which it has all of the rows of C that follow (H200, 2026-11-29: 144×8192×8192 of FP8 takes 30.3 µs in 64×144, 33.1 in 128×144,
+/// 33.8 as it stands; 136×6144×2048 of HALF with a bias and GELU 17.2, 20.5 and 19.5).
 const COLUMNS_OF_ONE_TILE: u32 = 144;
 const ROWS_OF_ONE_TILE: std::ops::RangeInclusive<i64> = 129..=144;
 
@@ -290,12 +304,13 @@ fn configs(tiles: &Tiles, device: &Device) -> Vec<Priced> {
     for arrangement in [Arrangement::AsItStands, Arrangement::Transposed, Arrangement::TapRows] {
         let Some(plan) = tiles.plan(arrangement) else { continue };
         let extents = plan.extents();
-        for &shape in SHAPES.iter().filter(|shape| shape.suits(extents)) {
+        let of_matmuls = if plan.is_matmul() && !plan.is_dynamic() { SHAPES_OF_MATMULS } else { &[] };
+        for &shape in SHAPES.iter().chain(of_matmuls).filter(|shape| shape.suits(extents)) {
             let candidate = Candidate::new(tiles, plan, arrangement, shape);
             if candidate.has_too_many_columns_for_fragments() {
                 continue;
             }
-            let has_few_rows = extents[2] <= FEW_ROWS || candidate.has_all_rows();
+            let has_few_rows = extents[2] <= FEW_ROWS || candidate.wastes_less();
             if arrangement == Arrangement::Transposed && !has_few_rows && !candidate.computes() {
                 continue;
             }
@@ -464,9 +479,19 @@ impl<'a> Candidate<'a> {
         self.arrangement == Arrangement::Transposed
     }
 
-    /// Whether the product is transposed, and the columns of one tile are so many rows of C that tiles as it stands have them with waste.
-    fn has_all_rows(&self) -> bool {
-        self.is_transposed() && self.shape.n == COLUMNS_OF_ONE_TILE && ROWS_OF_ONE_TILE.contains(&self.extents[2])
+    /// Whether the product is transposed, and its tiles may waste less of more than few rows of C than tiles as it stands.
+    fn wastes_less(&self) -> bool {
+        let Self { shape, extents: [batch, _, rows, _], .. } = *self;
+        let has_part = rows > FEW_ROWS && rows % i64::from(WGMMA_ROWS) != 0;
+        let is_one_tile = shape.n == COLUMNS_OF_ONE_TILE && ROWS_OF_ONE_TILE.contains(&rows);
+        let is_shared = shape.schedule == Schedule::Cooperative && shape.m == 2 * WGMMA_ROWS;
+        let is_long = batch == 1 && self.steps() >= STEPS_OF_MORE_ROWS;
+        let suits = match self.plan.is_dynamic() {
+            true => shape.n == COLUMNS_OF_DYNAMIC_ROWS,
+            false => shape.n >= COLUMNS_OF_MORE_ROWS,
+        };
+        let is_wide = || is_shared && is_long && suits && self.plan.may_be_repeated();
+        self.is_transposed() && self.is_matmul() && has_part && (is_one_tile || is_wide())
     }
 
     /// Whether the first warpgroup computes or copies some operand.
@@ -667,7 +692,7 @@ impl<'a> Candidate<'a> {
 
     /// Numbers of parts of k that are tried.
     fn splits(&self, device: &Device) -> Vec<u32> {
-        if self.plan.counts_steps() || self.has_all_rows() {
+        if self.plan.counts_steps() || self.wastes_less() {
             return vec![1];
         }
         let longest = self.steps() as i64 / STEPS_PER_SPLIT;
