@@ -21,6 +21,7 @@ use fusewright::frontend::{self, DocumentReader};
 use fusewright::fuzz::{Campaign, Examination, Family};
 use fusewright::graph::{DataType, FinalizedGraph, Graph, PointwiseMode, ReductionMode, Tensor};
 use fusewright::plan::{Driver, ExecutionPlan};
+use fusewright::session::{TensorShape, with_shapes};
 use fusewright::support::{SurfaceId, check};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -33,6 +34,7 @@ const GENERATED: u64 = 10_000;
 
 fn main() -> Result<()> {
     check_all()?;
+    new_shapes()?;
     generated();
     for name in KERNELS {
         if let Err(error) = kernel(name) {
@@ -123,6 +125,54 @@ fn ten_operations(is_legal: bool) -> Graph {
     graph.set_output(y).data_type = Some(DataType::Half);
     let r = graph.reduction("sum", ReductionMode::Add, y, [4, 256, 1]);
     graph.set_output(r).data_type = Some(DataType::Float);
+    graph
+}
+
+/// Rows of the first of the shapes that are planned.
+const ROWS: i64 = 1024;
+
+/// What a shape costs that was not planned before, of a layer whose class has a binary in memory: from shapes to what would be loaded.
+fn new_shapes() -> Result<()> {
+    let layer = Arc::new(layer().finalize()?.with_dynamic_shapes()?);
+    let device = Device::typical(ComputeCapability::SM_90);
+    let others = (ROWS + 1..).step_by(8).take(201);
+    let rows = |rows: i64| {
+        let of = |uid, width: i64| TensorShape { uid, dim: vec![1, rows, width], stride: vec![rows * width, width, 1] };
+        [of(1, 4096), of(4, 14336)]
+    };
+    let graphs: Vec<_> = others.clone().map(|n| Ok(Arc::new(with_shapes(&layer, &rows(n))?))).collect::<Result<_>>()?;
+    let selections: Vec<_> =
+        graphs.iter().map(|graph| engine::select(graph, device.capability)).collect::<std::result::Result<_, _>>()?;
+    let (mut shapes, mut graphs, [mut ranked, mut built]) =
+        (others, graphs.iter(), [selections.iter(), selections.iter()]);
+    let stages: [(&str, &mut dyn FnMut() -> Result<()>); 4] = [
+        ("the graph", &mut || Ok(drop(with_shapes(&layer, &rows(shapes.next().unwrap_or(ROWS)))?))),
+        ("check", &mut || Ok(drop(graphs.next().map(|graph| engine::select(graph, device.capability)).transpose()?))),
+        ("rank", &mut || Ok(drop(ranked.next().map(|selection| selection.config(&device)).transpose()?))),
+        ("rank, lower, render", &mut || {
+            Ok(drop(built.next().map(|selection| Build::first(selection, &device)).transpose()?))
+        }),
+    ];
+    for (stage, run) in stages {
+        row(&format!("a matmul layer in another shape: {stage}"), median(201, run)?);
+    }
+    Ok(())
+}
+
+/// A matmul of BF16 with a bias and GELU.
+fn layer() -> Graph {
+    let mut graph = Graph::new()
+        .io_data_type(DataType::BFloat16)
+        .intermediate_data_type(DataType::Float)
+        .compute_data_type(DataType::Float);
+    let a = graph.tensor(Tensor::new("A").row_major([1, ROWS, 4096]).uid(1));
+    let b = graph.tensor(Tensor::new("B").row_major([1, 4096, 14336]).uid(2));
+    let bias = graph.tensor(Tensor::new("bias").row_major([1, 1, 14336]).uid(3));
+    let c = graph.matmul("mm", a, b);
+    let biased = graph.pointwise("biased", PointwiseMode::Add, &[c, bias]);
+    let y = graph.pointwise("gelu", PointwiseMode::GeluApproxTanhFwd, &[biased]);
+    graph.set_output(y);
+    graph.tensor_mut(y).uid = Some(4);
     graph
 }
 

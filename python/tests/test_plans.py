@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy
@@ -97,6 +98,35 @@ def test_all_plans_are_built_where_all_are_asked_for(emulator: fusewright.Sessio
     graph.build_plans(fusewright.build_plan_policy.ALL)
     assert len(graph._listed()._built) == graph.get_execution_plan_count() > 1
     assert graph._planned().config == graph.get_plan_name_at_index(0)
+
+
+def test_a_plan_that_fails_raises_when_it_is_asked_for(emulator: fusewright.Session, monkeypatch: Any) -> None:
+    graph = matmul(emulator)
+    graph.create_execution_plans(["B"])
+    graph.deselect_engines(["schedule=ping_pong", "tile_m=256"])
+    plans, names = graph._listed(), [graph.get_plan_name_at_index(index) for index in (0, 1)]
+
+    class Failing:
+        def __init__(self, failing: list[str]) -> None:
+            self.failing = failing
+
+        def plan_with(self, config: Any) -> Any:
+            if config.name in self.failing:
+                raise fusewright.ExecutionError(f"no memory for {config.name}")
+            return emulator.plan_with(config)
+
+    monkeypatch.setattr(plans, "_session", Failing(names[:1]))
+    graph.build_plans(fusewright.build_plan_policy.ALL)
+    assert len(plans._built) == graph.get_execution_plan_count() - 1
+    assert graph._planned().config == names[1], "the first that was made is selected"
+    graph.execute_plan_at_index(arrays(), index=1)
+    with pytest.raises(fusewright.ExecutionError, match="no memory"):
+        graph.execute_plan_at_index(arrays(), index=0)
+    plans._built.clear()
+    graph._select(None)
+    monkeypatch.setattr(plans, "_session", Failing([config.name for config in plans.configs]))
+    with pytest.raises(fusewright.ExecutionError, match=re.escape(names[0])):
+        graph.build_plans(fusewright.build_plan_policy.ALL)
 
 
 def test_deselected_plans_are_not_in_the_list(emulator: fusewright.Session) -> None:

@@ -6,10 +6,11 @@ use super::run::arithmetic;
 use super::values::scales;
 use crate::error::{NotSupported, Result};
 use crate::graph::{
-    Attributes, Convolution, DataType, FinalizedGraph, Fraction, Operation, OperationId, PaddingMode, Port, Resample,
-    ResampleMode, Signal,
+    Attributes, Convolution, DataType, FinalTensor, FinalizedGraph, Fraction, Operation, OperationId, PaddingMode,
+    Port, Resample, ResampleMode, Signal,
 };
 use crate::host_tensor::HOST_TYPES;
+use crate::support::is_disjoint;
 
 /// Largest padding, stride, dilation and window: sums of a few of them do not overflow.
 const LARGEST_PARAMETER: i64 = 1 << 31;
@@ -44,7 +45,18 @@ pub(super) fn check_supported(graph: &FinalizedGraph) -> Result<()> {
             }
         }
     }
-    Ok(())
+    check_outputs(graph)
+}
+
+/// That elements of outputs have places of their own, but where offsets say how they lie: what lies where several are stored would depend on their order. As
+/// engines ask, and with their words.
+fn check_outputs(graph: &FinalizedGraph) -> Result<()> {
+    let is_shared = |tensor: &FinalTensor| tensor.ragged_offset.is_none() && !is_disjoint(tensor);
+    let shared = graph.outputs().find(|&id| is_shared(graph.tensor(id)));
+    shared.map_or(Ok(()), |id| {
+        let reason = format!("tensor {}: elements share addresses", graph.describe_tensor(id));
+        Err(NotSupported::CpuEngine(reason).into())
+    })
 }
 
 fn check_operation(graph: &FinalizedGraph, id: OperationId) -> std::result::Result<(), String> {

@@ -153,10 +153,15 @@ class pygraph(_Fp8Attention):
         self._planned()
 
     def build_plans(self, policy: Choice = "HEURISTICS_CHOICE") -> None:
-        """Makes the selected plan, which is the first unless another was selected, or all. Raises ``NotSupported``."""
+        """Makes the selected plan, which is the first unless another was selected, or all. Raises ``NotSupported``.
+
+        Of all, some may fail, which raise when they are asked for; the first that does not is selected, unless one is.
+        """
         is_all = _choice(build_plan_policy, policy, "build_plans: policy") == "ALL"
         if is_all:
-            self._listed().build_all("build_plans")
+            first = self._listed().build_all("build_plans")
+            if self._plan is None:
+                self._select(first)
         self._planned()
 
     def get_execution_plan_count(self) -> int:

@@ -67,8 +67,22 @@ class Plans:
             plan = self._built[config.name] = self._session.plan_with(config)
         return plan
 
-    def build_all(self, where: str) -> None:
-        """Makes all plans, by as many threads as there are processors."""
+    def build_all(self, where: str) -> Plan:
+        """Makes all plans, by as many threads as there are processors, and gives the first that could be made.
+
+        One that fails raises when it is asked for, and here if no other is made.
+        """
+
+        def outcome(index: int) -> Plan | Exception:
+            try:
+                return self.built(index, where)
+            except Exception as error:
+                return error
+
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            for _ in threads.map(lambda index: self.built(index, where), range(len(self.configs))):
-                pass
+            outcomes = list(threads.map(outcome, range(max(1, len(self.configs)))))
+        failures = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+        for made in outcomes:
+            if not isinstance(made, Exception):
+                return made
+        raise failures[0]

@@ -22,6 +22,21 @@ fn a_fused_graph_with_rounded_intermediates() {
 }
 
 #[test]
+fn outputs_whose_elements_share_addresses_are_refused() {
+    let mut graph = float_graph();
+    let x = graph.tensor(Tensor::new("x").dim([4, 8]).stride([1, 1]));
+    let y = graph.pointwise("relu", M::ReluFwd, &[x]);
+    graph.set_output(y);
+    graph.tensor_mut(y).dim = vec![4, 8];
+    graph.tensor_mut(y).stride = vec![1, 1];
+    let why = super::super::supports(&graph.finalize().unwrap()).unwrap_err().to_string();
+    assert!(why.contains("elements share addresses") && why.contains("relu"), "{why}");
+    // inputs may, and so may outputs along axes of one element
+    graph.tensor_mut(y).stride = vec![8, 1];
+    super::super::supports(&graph.finalize().unwrap()).unwrap();
+}
+
+#[test]
 fn virtual_tensors_are_rounded_to_their_type() {
     let mut graph = float_graph();
     let x = input(&mut graph, "x", &[1, 1], DataType::Float);
