@@ -100,8 +100,11 @@ struct Parameters<'a> {
 impl<'a> Parameters<'a> {
     /// A text with names of parameters in its places, and these in the room for them.
     fn fill(&mut self, text: &'a str) -> Result<String, Error> {
-        let (mut filled, mut rest) = (String::new(), text);
-        while let Some((before, place)) = Place::first_of_told(rest)? {
+        // nothing is told before the room for parameters
+        let room = text.find(LAST).map_or(0, |start| start + LAST.len());
+        let (head, mut rest) = text.split_at(room);
+        let mut filled = head.to_owned();
+        while let Some((before, place)) = Place::first_of(rest)? {
             filled += before;
             filled += &typed(&self.name(&place)?, place.suffix);
             rest = place.rest;
@@ -167,15 +170,6 @@ fn told_beside(text: &str) -> Result<(String, String), Error> {
     let filled = parameters.fill(&text[start..])?;
     let given: String = parameters.places.iter().map(|place| format!(", {place}")).collect();
     Ok((values_of(&text[..start])? + &filled, given))
-}
-
-impl<'a> Place<'a> {
-    /// As [`Self::first_of`], past the room for parameters.
-    fn first_of_told(text: &'a str) -> Result<Option<(&'a str, Self)>, Error> {
-        let Some(room) = text.find(LAST).map(|start| start + LAST.len()) else { return Self::first_of(text) };
-        let found = Self::first_of(&text[room..])?;
-        Ok(found.map(|(before, place)| (&text[..room + before.len()], place)))
-    }
 }
 
 /// A text with the values of told numbers.
