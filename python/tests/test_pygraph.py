@@ -107,6 +107,27 @@ def only_node(graph: pygraph) -> Any:
 # ---- Every operation -------------------------------------------------------------------------------------------------
 
 
+def test_the_chip_of_verdicts_is_that_of_sm_version() -> None:
+    def graph(**keywords: Any) -> pygraph:
+        made = pygraph(io_data_type="HALF", intermediate_data_type="FLOAT", compute_data_type="FLOAT", **keywords)
+        x, w = (made.tensor([1, 64, 64]) for _ in range(2))
+        made.matmul(x, w).set_output(True)
+        return made
+
+    assert "wgmma" in graph().source() == graph(sm_version=90).source()
+    older = graph(sm_version=80)
+    assert "wgmma" not in older.source() == graph().source("sm_80")
+    assert "sm_80" in older.explain() and "sm_90" in older.explain("sm_90")
+    assert older.check().engine == graph().check("sm_80").engine != graph().check().engine
+    for wrong, error in [(8, "ten times"), ("90", "sm_version")]:
+        with pytest.raises((TypeError, fusewright.InputError), match=error):
+            graph(sm_version=wrong).check()
+    with pytest.raises(TypeError, match=r"device_property: .*a session says"):
+        pygraph(device_property=object())  # type: ignore[arg-type]
+    # in the order of cuDNN's
+    assert pygraph("g", None, None, None, None, 4, 80, None, None, True, True)._arch == "sm_80"
+
+
 def test_constructor_states_the_context() -> None:
     graph = pygraph(
         "g",

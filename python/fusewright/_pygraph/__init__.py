@@ -43,8 +43,9 @@ class pygraph(_Fp8Attention):
 
     Results are virtual until ``set_output(True)``. Types that are not set are ``io_data_type`` in memory,
     ``intermediate_data_type`` of virtual tensors and ``compute_data_type`` of operations. Plans are made by
-    ``session``, or by one on GPU 0 that is made when it is needed. Of ``handle`` executions have the stream. Changing a
-    graph after it was built makes it unbuilt.
+    ``session``, or by one on GPU 0 that is made when it is needed. Of ``handle`` executions have the stream.
+    ``sm_version``, such as 90, is the chip of ``check``, ``explain`` and ``source`` unless they are given one.
+    ``is_cuda_graph_replay_expected`` changes nothing here. Changing a graph after it was built makes it unbuilt.
     """
 
     def to_json(self) -> str:
@@ -114,17 +115,17 @@ class pygraph(_Fp8Attention):
             self._inferred = _inferred(self._graph, self._tensors)
         return self._graph
 
-    def check(self, arch: str = "sm_90") -> Verdict:
+    def check(self, arch: str | None = None) -> Verdict:
         """Whether the graph runs on a chip, and every rule that stands against it."""
-        return self.finalize().check(arch)
+        return self.finalize().check(arch or self._arch)
 
-    def explain(self, arch: str = "sm_90") -> str:
+    def explain(self, arch: str | None = None) -> str:
         """What ``fusewright explain`` prints about the graph."""
-        return self.finalize().explain(arch)
+        return self.finalize().explain(arch or self._arch)
 
-    def source(self, arch: str = "sm_90") -> str:
+    def source(self, arch: str | None = None) -> str:
         """The CUDA text of the graph's kernel. Raises ``NotSupported``."""
-        return self.finalize().source(arch)
+        return self.finalize().source(arch or self._arch)
 
     def validate(self) -> None:
         """Raises ``MalformedGraph`` for a graph that is not well formed."""

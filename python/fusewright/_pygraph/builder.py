@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._core import Graph, Plan, Session
-from .._errors import MalformedGraph
+from .._errors import InputError, MalformedGraph
 from .._handle import Handle
 from . import enumerations
 from .arguments import (
@@ -31,6 +31,14 @@ from .shapes import KernelCache, Overrides
 from .tensor import Tensor, _Inferred, _Node
 
 
+def _arch(sm_version: int) -> str:
+    """The chip of a compute capability as ``sm_version`` states it: 90 is 9.0."""
+    version = _integers([sm_version], "pygraph: sm_version")[0]
+    if version < 10:
+        raise InputError(f"pygraph: sm_version: found {version}; required: ten times the capability, as 90")
+    return f"sm_{version}"
+
+
 class _Builder:
     """What operations are made with."""
 
@@ -42,12 +50,18 @@ class _Builder:
         compute_data_type: Choice = None,
         handle: object = None,
         sm_count: int | None = None,
+        sm_version: int | None = None,
+        kernel_cache: KernelCache | None = None,
+        device_property: None = None,
         is_dynamic_shape_enabled: bool = False,
         is_override_shape_enabled: bool = False,
         *,
-        kernel_cache: KernelCache | None = None,
+        is_cuda_graph_replay_expected: bool = False,
         session: Session | None = None,
     ) -> None:
+        if device_property is not None:
+            required = "none; a session says for which device plans are"
+            raise TypeError(f"pygraph: device_property: found {_kind(device_property)}; required: {required}")
         if kernel_cache is not None and not isinstance(kernel_cache, KernelCache):
             required = "a KernelCache of create_kernel_cache()"
             raise TypeError(f"pygraph: kernel_cache: found {_kind(kernel_cache)}; required: {required}")
@@ -59,6 +73,7 @@ class _Builder:
         self._intermediate_data_type = _spelling(data_type, intermediate_data_type, "pygraph: intermediate_data_type")
         self._compute_data_type = _spelling(data_type, compute_data_type, "pygraph: compute_data_type")
         self._sm_count = -1 if sm_count is None else _integers([sm_count], "pygraph: sm_count")[0]
+        self._arch = "sm_90" if sm_version is None else _arch(sm_version)
         self._is_dynamic_shape_enabled = bool(is_dynamic_shape_enabled)
         self._is_override_shape_enabled = bool(is_override_shape_enabled)
         self._session = session
