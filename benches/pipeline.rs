@@ -135,26 +135,26 @@ const ROWS: i64 = 1024;
 fn new_shapes() -> Result<()> {
     let layer = Arc::new(layer().finalize()?.with_dynamic_shapes()?);
     let device = Device::typical(ComputeCapability::SM_90);
-    let others = (ROWS + 1..).step_by(8).take(201);
     let rows = |rows: i64| {
         let of = |uid, width: i64| TensorShape { uid, dim: vec![1, rows, width], stride: vec![rows * width, width, 1] };
         [of(1, 4096), of(4, 14336)]
     };
-    let graphs: Vec<_> = others.clone().map(|n| Ok(Arc::new(with_shapes(&layer, &rows(n))?))).collect::<Result<_>>()?;
-    let selections: Vec<_> =
-        graphs.iter().map(|graph| engine::select(graph, device.capability)).collect::<std::result::Result<_, _>>()?;
-    let (mut shapes, mut graphs, [mut ranked, mut built]) =
-        (others, graphs.iter(), [selections.iter(), selections.iter()]);
-    let stages: [(&str, &mut dyn FnMut() -> Result<()>); 4] = [
-        ("the graph", &mut || Ok(drop(with_shapes(&layer, &rows(shapes.next().unwrap_or(ROWS)))?))),
-        ("check", &mut || Ok(drop(graphs.next().map(|graph| engine::select(graph, device.capability)).transpose()?))),
-        ("rank", &mut || Ok(drop(ranked.next().map(|selection| selection.config(&device)).transpose()?))),
-        ("rank, lower, render", &mut || {
-            Ok(drop(built.next().map(|selection| Build::first(selection, &device)).transpose()?))
-        }),
-    ];
-    for (stage, run) in stages {
-        row(&format!("a matmul layer in another shape: {stage}"), median(201, run)?);
+    let mut times: [Vec<Duration>; 4] = Default::default();
+    for number in (ROWS + 1..).step_by(8).take(201) {
+        let start = Instant::now();
+        let graph = Arc::new(with_shapes(&layer, &rows(number))?);
+        let shaped = start.elapsed();
+        let selection = engine::select(&graph, device.capability)?;
+        let checked = start.elapsed();
+        let config = selection.config(&device)?;
+        let ranked = start.elapsed();
+        Build::new(&selection, config, &device)?;
+        let stages = [shaped, checked - shaped, ranked - checked, start.elapsed() - ranked];
+        times.iter_mut().zip(stages).for_each(|(times, time)| times.push(time));
+    }
+    for (stage, mut times) in ["the graph", "check", "rank", "lower and render"].into_iter().zip(times) {
+        times.sort_unstable();
+        row(&format!("a matmul layer in another shape: {stage}"), times[times.len() / 2]);
     }
     Ok(())
 }

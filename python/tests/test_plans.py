@@ -96,15 +96,19 @@ def test_all_plans_are_built_where_all_are_asked_for(emulator: fusewright.Sessio
     graph.create_execution_plans(["B"])
     graph.deselect_engines(["schedule=ping_pong", "tile_m=256"])
     graph.build_plans(fusewright.build_plan_policy.ALL)
-    assert len(graph._listed()._built) == graph.get_execution_plan_count() > 1
-    assert graph._planned().config == graph.get_plan_name_at_index(0)
+    names = [graph.get_plan_name_at_index(index) for index in range(graph.get_execution_plan_count())]
+    kept = [name for name in names if "ping_pong" not in name and "tile_m=256" not in name]
+    assert sorted(graph._listed()._built) == sorted(kept) and 1 < len(kept) < len(names)
+    assert graph._planned().config == kept[0]
 
 
 def test_a_plan_that_fails_raises_when_it_is_asked_for(emulator: fusewright.Session, monkeypatch: Any) -> None:
     graph = matmul(emulator)
     graph.create_execution_plans(["B"])
     graph.deselect_engines(["schedule=ping_pong", "tile_m=256"])
-    plans, names = graph._listed(), [graph.get_plan_name_at_index(index) for index in (0, 1)]
+    plans = graph._listed()
+    kept = [place for place, config in enumerate(plans.configs) if plans._left_out_by(config) is None]
+    names = [graph.get_plan_name_at_index(index) for index in kept]
 
     class Failing:
         def __init__(self, failing: list[str]) -> None:
@@ -117,36 +121,56 @@ def test_a_plan_that_fails_raises_when_it_is_asked_for(emulator: fusewright.Sess
 
     monkeypatch.setattr(plans, "_session", Failing(names[:1]))
     graph.build_plans(fusewright.build_plan_policy.ALL)
-    assert len(plans._built) == graph.get_execution_plan_count() - 1
+    assert sorted(plans._built) == sorted(names[1:])
     assert graph._planned().config == names[1], "the first that was made is selected"
-    graph.execute_plan_at_index(arrays(), index=1)
+    graph.execute_plan_at_index(arrays(), index=kept[1])
     with pytest.raises(fusewright.ExecutionError, match="no memory"):
-        graph.execute_plan_at_index(arrays(), index=0)
+        graph.execute_plan_at_index(arrays(), index=kept[0])
     plans._built.clear()
     graph._select(None)
-    monkeypatch.setattr(plans, "_session", Failing([config.name for config in plans.configs]))
+    monkeypatch.setattr(plans, "_session", Failing(names))
     with pytest.raises(fusewright.ExecutionError, match=re.escape(names[0])):
         graph.build_plans(fusewright.build_plan_policy.ALL)
 
 
-def test_deselected_plans_are_not_in_the_list(emulator: fusewright.Session) -> None:
+def test_deselected_plans_keep_their_places_and_are_not_executed(emulator: fusewright.Session) -> None:
     graph = matmul(emulator)
     graph.create_execution_plans(["A", "FALLBACK"])
-    count, first = graph.get_execution_plan_count(), graph.get_plan_name_at_index(0)
+    count = graph.get_execution_plan_count()
+    places = range(count)
+    names = [graph.get_plan_name_at_index(index) for index in places]
+    with_workspace = [index for index in places if graph.get_workspace_size_plan_at_index(index) > 0]
+    assert 0 < len(with_workspace) < count, "parts of k take a workspace"
     graph.deselect_workspace_greater_than(0)
-    sizes = {graph.get_workspace_size_plan_at_index(index) for index in range(graph.get_execution_plan_count())}
-    assert sizes == {0} and graph.get_execution_plan_count() < count, "parts of k take a workspace"
-    graph.deselect_engines([first.split()[0]])
+    assert [graph.get_plan_name_at_index(index) for index in places] == names
+    for call in (
+        graph.build_plan_at_index,
+        graph.select_plan,
+        lambda index: graph.execute_plan_at_index({}, index=index),
+    ):
+        with pytest.raises(fusewright.ExecutionError, match=r"is left out by deselect_workspace_greater_than\(0\)"):
+            call(with_workspace[0])
+    engine = names[0].split()[0]
+    graph.deselect_engines([engine])
     tensors = arrays()
     graph.execute(tensors)
     check(tensors)
-    assert graph._planned().engine != first.split()[0]
-    graph.deselect_engines([""])
-    assert graph.get_execution_plan_count() == 0
+    left = next(index for index in places if index not in with_workspace and not names[index].startswith(engine))
+    assert graph._planned().config == names[left]
+    graph.create_execution_plans(["A"])
     with pytest.raises(fusewright.NotSupported, match=r"'mm' has no plan left: deselect_workspace_greater_than\(0\), "):
         graph.execute(arrays())
-    graph.create_execution_plans(["A"])
-    assert graph.get_plan_name_at_index(0) == first
+
+
+def test_plans_are_deselected_before_they_are_listed(emulator: fusewright.Session) -> None:
+    first = emulator.plan(matmul().finalize()).config
+    graph = matmul(emulator)
+    graph.deselect_engines([first])
+    graph.build()
+    assert graph.get_plan_name_at_index(0) == first != graph._planned().config == graph.get_plan_name_at_index(1)
+    unlisted = matmul(emulator)
+    unlisted.deselect_engines([first])
+    assert unlisted._planned().config == graph._planned().config
 
 
 def test_a_graph_that_changes_has_other_plans() -> None:

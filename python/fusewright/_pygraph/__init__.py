@@ -31,7 +31,7 @@ from .execution import (
     _workspace,
 )
 from .fp8_attention import _Fp8Attention
-from .plans import Plans
+from .plans import Filter, Plans
 from .shapes import MOST_SHAPES, Overrides, overridden, overrides, stated
 from .tensor import Tensor, _inferred
 
@@ -136,7 +136,7 @@ class pygraph(_Fp8Attention):
         self.finalize()
 
     def create_execution_plans(self, heuristics: Sequence[Choice] | None = None) -> None:
-        """Lists plans by heuristics' names, each plan once; all are there again that were deselected."""
+        """Lists plans by heuristics' names, each plan once; what is deselected stays so."""
         where = "create_execution_plans: heuristics"
         if isinstance(heuristics, str):
             raise TypeError(f"{where}: found {heuristics!r}; required: a list of heur_modes")
@@ -166,7 +166,7 @@ class pygraph(_Fp8Attention):
         self._planned()
 
     def get_execution_plan_count(self) -> int:
-        """Number of plans in the list of ``create_execution_plans``. Raises ``NotSupported``."""
+        """Number of plans in the list of ``create_execution_plans``, deselected ones too. Raises ``NotSupported``."""
         return len(self._listed().configs)
 
     def get_plan_name_at_index(self, index: SupportsIndex) -> str:
@@ -186,19 +186,21 @@ class pygraph(_Fp8Attention):
         return self._select(self._listed().built(index, "select_plan"))
 
     def deselect_engines(self, engine_names: Iterable[str]) -> pygraph:
-        """Leaves out plans whose names contain one of these; those after them move up, and the first is selected."""
+        """Leaves out plans whose names contain one of these; places stay, and the first of the others is selected."""
         names = [] if isinstance(engine_names, str) else list(engine_names)
         if isinstance(engine_names, str) or not all(isinstance(name, str) for name in names):
             raise TypeError(f"deselect_engines: found {engine_names!r}; required: a list of names")
-        return self._keep(f"deselect_engines({names})", lambda config: not any(name in config.name for name in names))
+        return self._leave_out(f"deselect_engines({names})", lambda config: any(name in config.name for name in names))
 
     def deselect_workspace_greater_than(self, workspace_limit: int) -> pygraph:
         """Leaves out plans whose kernels need more bytes of memory of a GPU than these, as ``deselect_engines``."""
         limit = _integers([workspace_limit], "deselect_workspace_greater_than")[0]
-        return self._keep(f"deselect_workspace_greater_than({limit})", lambda config: config.workspace_bytes <= limit)
+        call = f"deselect_workspace_greater_than({limit})"
+        return self._leave_out(call, lambda config: config.workspace_bytes > limit)
 
-    def _keep(self, why: str, is_kept: Callable[[Config], bool]) -> pygraph:
-        self._listed().keep(why, is_kept)
+    def _leave_out(self, call: str, leaves_out: Callable[[Config], bool]) -> pygraph:
+        self._filters.append(Filter(call, leaves_out))
+        self._bindings.clear()
         return self._select(None)
 
     def _select(self, plan: Plan | None) -> pygraph:
@@ -209,7 +211,7 @@ class pygraph(_Fp8Attention):
     def _listed(self) -> Plans:
         graph = self.finalize()
         if self._plans is None:
-            self._plans = Plans(self._made_session(), graph, self._modes)
+            self._plans = Plans(self._made_session(), graph, self._modes, self._filters)
         return self._plans
 
     def build(self, heuristics: Sequence[Choice] | None = None) -> None:
@@ -235,12 +237,12 @@ class pygraph(_Fp8Attention):
     def _planned(self) -> Plan:
         graph = self.finalize()
         if self._plan is None:
-            self._plan = self._listed().built(0, "plan") if self._is_listed() else self._made_session().plan(graph)
+            self._plan = self._listed().first("plan") if self._is_listed() else self._made_session().plan(graph)
         return self._plan
 
     def _is_listed(self) -> bool:
         """Whether the plan is one of a list, which may not begin with the session's own."""
-        return self._plans is not None or self._modes[0] == "FALLBACK"
+        return self._plans is not None or bool(self._filters) or self._modes[0] == "FALLBACK"
 
     def _made_session(self) -> Session:
         if self._session is None:
@@ -275,7 +277,7 @@ class pygraph(_Fp8Attention):
             text = overridden(self.to_json(), given, is_enabled=self._is_override_shape_enabled)
             graph = Graph.from_json(text, self._name or "graph")
             if self._is_listed():
-                plan = self._listed().of_shapes(graph, self._planned().config)
+                plan = self._listed().in_shapes_of(graph).named(self._planned().config, "execute")
             else:
                 plan = self._made_session().plan(graph)
             binding = self._overridden[given] = self._bound(plan, given)

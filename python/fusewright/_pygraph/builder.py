@@ -26,7 +26,7 @@ from .arguments import (
 )
 from .enumerations import data_type
 from .execution import _Binding
-from .plans import Plans
+from .plans import Filter, Plans
 from .shapes import KernelCache, Overrides
 from .tensor import Tensor, _Inferred, _Node
 
@@ -89,6 +89,7 @@ class _Builder:
         self._overridden: OrderedDict[Overrides, _Binding] = OrderedDict()
         self._text: str | None = None
         self._plans: Plans | None = None
+        self._filters: list[Filter] = []
         self._bindings: dict[Plan, _Binding] = {}
         self._modes: list[str] = ["A"]
 

@@ -12,16 +12,27 @@ from .._core import Config, Graph, Plan, Session
 from .._errors import ExecutionError, NotSupported
 
 
-class Plans:
-    """Configs of a graph in the order of heuristic modes, each once, and the plans built of them."""
+class Filter:
+    """Plans that a caller leaves out, and the call, which errors name."""
 
-    def __init__(self, session: Session, graph: Graph, modes: Sequence[str]) -> None:
+    def __init__(self, call: str, leaves_out: Callable[[Config], bool]) -> None:
+        self.call = call
+        self.leaves_out = leaves_out
+
+
+class Plans:
+    """Configs of a graph in the order of heuristic modes, each once, and the plans built of them.
+
+    Places are those of the list, whatever is left out by ``filters``, which may grow.
+    """
+
+    def __init__(self, session: Session, graph: Graph, modes: Sequence[str], filters: Sequence[Filter]) -> None:
         self._session = session
         self._graph = graph
         self._modes = modes
+        self._filters = filters
         self._configs: list[Config] | None = None
         self._built: dict[str, Plan] = {}
-        self._kept: list[tuple[str, Callable[[Config], bool]]] = []
 
     @property
     def configs(self) -> list[Config]:
@@ -31,58 +42,72 @@ class Plans:
             self._configs = list({config.name: config for config in listed}.values())
         return self._configs
 
-    def keep(self, why: str, is_kept: Callable[[Config], bool]) -> None:
-        """Leaves out all others, for a reason that errors name."""
-        self._configs = [config for config in self.configs if is_kept(config)]
-        self._kept.append((why, is_kept))
-
-    def of_shapes(self, graph: Graph, name: str) -> Plan:
-        """The plan of the same graph in other shapes: that of a name where it is listed, or else the first."""
-        plans = Plans(self._session, graph, self._modes)
-        for why, is_kept in self._kept:
-            plans.keep(why, is_kept)
-        named = [index for index, config in enumerate(plans.configs) if config.name == name]
-        return plans.built(named[0] if named else 0, "execute")
-
     def at(self, index: Any, where: str) -> Config:
-        """Raises ``NotSupported`` where no plan is left, ``ExecutionError`` for a place beyond them."""
-        configs = self.configs
-        if not configs:
-            raise NotSupported(
-                f"{where}: graph {self._graph.name!r} has no plan left: {', '.join(why for why, _ in self._kept)}"
-            )
-        try:
-            place = operator.index(index)  # whatever is an integer, of numpy too
-        except TypeError:
-            raise TypeError(f"{where}: index: found {index!r}; required: an integer") from None
-        if not 0 <= place < len(configs):
-            raise ExecutionError(f"{where}: index {place}; required: 0 to {len(configs) - 1}")
-        return configs[place]
+        """Left out or not. Raises ``ExecutionError`` for a place beyond the list."""
+        return self.configs[self._place(index, where)]
 
     def built(self, index: Any, where: str) -> Plan:
-        """The plan in a place, made when it is first asked for."""
+        """The plan in a place, made when it is first asked for. Raises ``ExecutionError`` where it is left out."""
         config = self.at(index, where)
-        plan = self._built.get(config.name)
-        if plan is None:
-            plan = self._built[config.name] = self._session.plan_with(config)
-        return plan
+        call = self._left_out_by(config)
+        if call is not None:
+            raise ExecutionError(f"{where}: plan {index}, {config.name!r}, is left out by {call}")
+        return self._plan_of(config)
+
+    def first(self, where: str) -> Plan:
+        """Of those that are not left out."""
+        return self._plan_of(self._kept(where)[0])
+
+    def named(self, name: str, where: str) -> Plan:
+        """The plan of a name where that is in the list and not left out, or else the first."""
+        kept = self._kept(where)
+        return self._plan_of(next((config for config in kept if config.name == name), kept[0]))
+
+    def in_shapes_of(self, graph: Graph) -> Plans:
+        """The same list of the graph in other shapes."""
+        return Plans(self._session, graph, self._modes, self._filters)
 
     def build_all(self, where: str) -> Plan:
-        """Makes all plans, by as many threads as there are processors, and gives the first that could be made.
+        """Makes all that are not left out, by as many threads as there are processors; gives the first of them.
 
-        One that fails raises when it is asked for, and here if no other is made.
+        One that fails is passed over. It raises when it is asked for, and here if no other is made.
         """
 
-        def outcome(index: int) -> Plan | Exception:
+        def outcome(config: Config) -> Plan | Exception:
             try:
-                return self.built(index, where)
+                return self._plan_of(config)
             except Exception as error:
                 return error
 
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            outcomes = list(threads.map(outcome, range(max(1, len(self.configs)))))
-        failures = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+            outcomes = list(threads.map(outcome, self._kept(where)))
+        failures = [made for made in outcomes if isinstance(made, Exception)]
         for made in outcomes:
             if not isinstance(made, Exception):
                 return made
         raise failures[0]
+
+    def _place(self, index: Any, where: str) -> int:
+        try:
+            place = operator.index(index)  # whatever is an integer, of numpy too
+        except TypeError:
+            raise TypeError(f"{where}: index: found {index!r}; required: an integer") from None
+        if not 0 <= place < len(self.configs):
+            raise ExecutionError(f"{where}: index {place}; required: 0 to {len(self.configs) - 1}")
+        return place
+
+    def _left_out_by(self, config: Config) -> str | None:
+        return next((given.call for given in self._filters if given.leaves_out(config)), None)
+
+    def _kept(self, where: str) -> list[Config]:
+        kept = [config for config in self.configs if self._left_out_by(config) is None]
+        if not kept:
+            calls = ", ".join(given.call for given in self._filters)
+            raise NotSupported(f"{where}: graph {self._graph.name!r} has no plan left: {calls}")
+        return kept
+
+    def _plan_of(self, config: Config) -> Plan:
+        plan = self._built.get(config.name)
+        if plan is None:
+            plan = self._built[config.name] = self._session.plan_with(config)
+        return plan
