@@ -99,6 +99,9 @@ impl<'a, 'b, 'c> Author<'a, 'b, 'c> {
         }
         let described = self.create(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?;
         self.refer(described, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, &operations)?;
+        if graph.is_dynamic() {
+            self.boolean(described, Name::CUDNN_ATTR_OPERATIONGRAPH_IS_DYNAMIC_SHAPE_ENABLED, true)?;
+        }
         self.finalize(described)?;
         let is_refused = self.is_said && !self.is_taken && graph.tensors().all(is_legal);
         expect("a graph that is rightly described is taken", !is_refused, || write_v2(&graph.to_graph()))?;
