@@ -240,6 +240,37 @@ def test_plans_of_other_shapes_are_of_the_same_list(emulator: fusewright.Session
         engine()
 
 
+def test_a_plan_at_its_place_is_executed_in_other_shapes(emulator: fusewright.Session) -> None:
+    graph = matmul(emulator, is_override_shape_enabled=True)
+    graph.create_execution_plans(["A", "FALLBACK"])
+
+    def shapes(rows: int) -> dict[str, Any]:
+        return {
+            "override_uids": [graph._uid_of(name) for name in ("x", "y")],
+            "override_shapes": [[1, rows, 512], [1, rows, 64]],
+            "override_strides": [[rows * 512, 512, 1], [rows * 64, 64, 1]],
+        }
+
+    last = graph.get_execution_plan_count() - 1
+    for index, rows in ((0, 40), (last, 40), (0, 64), (last, 40)):
+        tensors = arrays(rows)
+        graph.execute_plan_at_index(tensors, index=index, **shapes(rows))
+        check(tensors)
+        assert next(reversed(graph._overridden.values())).plan.config == graph.get_plan_name_at_index(index)
+        size = graph.get_workspace_size_plan_at_index(index, None, *shapes(rows).values())
+        assert (size > 0) == ("split_k" in graph.get_plan_name_at_index(index))
+    assert len(graph._overridden) == 3
+    names = [graph.get_plan_name_at_index(index) for index in range(last + 1)]
+    other = matmul(emulator, rows=1)
+    other.create_execution_plans(["A", "FALLBACK"])
+    others = {other.get_plan_name_at_index(index) for index in range(other.get_execution_plan_count())}
+    missing = next(index for index, name in enumerate(names) if name not in others)
+    with pytest.raises(
+        fusewright.ExecutionError, match=r"execute_plan_at_index: .* is no plan of graph 'mm' in the sh"
+    ):
+        graph.execute_plan_at_index(arrays(1), index=missing, **shapes(1))
+
+
 def test_build_keeps_what_was_selected(emulator: fusewright.Session) -> None:
     graph = matmul(emulator)
     graph.create_execution_plans(["B", "FALLBACK"])

@@ -86,7 +86,7 @@ def test_plans_of_shapes_are_kept_until_there_are_too_many(monkeypatch: pytest.M
     graph = matmul()
     for rows in (5, 6, 5, 7):
         graph.execute({UIDS[n]: a for n, a in arrays(rows).items()}, **given(x=[1, rows, 8], y=[1, rows, 16]))
-    kept = [override[0].dim[1] for override in graph._overridden]
+    kept = [given[0].dim[1] for given, _ in graph._overridden]
     assert kept == [5, 7]
     graph.relu(graph.tensor(name="z", dim=[1, 4, 8], stride=[32, 8, 1])).set_output(True)
     assert not graph._overridden, "they were of another graph"

@@ -173,9 +173,20 @@ class pygraph(_Fp8Attention):
         """Engine and knobs of a plan, as the command line prints them."""
         return self._listed().at(index, "get_plan_name_at_index").name
 
-    def get_workspace_size_plan_at_index(self, index: SupportsIndex) -> int:
-        """Bytes of memory of a GPU that an execution of a plan's kernels needs."""
-        return self._listed().at(index, "get_workspace_size_plan_at_index").workspace_bytes
+    def get_workspace_size_plan_at_index(
+        self,
+        index: SupportsIndex,
+        handle: object = None,
+        override_uids: Any = None,
+        override_shapes: Any = None,
+        override_strides: Any = None,
+    ) -> int:
+        """Bytes of memory of a GPU that an execution of a plan's kernels needs, with shapes as at an execution."""
+        where = "get_workspace_size_plan_at_index"
+        given = overrides(override_uids, override_shapes, override_strides)
+        if given:
+            return self._binding_at(index, given, where).workspace_bytes
+        return self._listed().at(index, where).workspace_bytes
 
     def build_plan_at_index(self, index: SupportsIndex) -> pygraph:
         """Makes a plan, which is then the one that ``execute`` has."""
@@ -271,20 +282,39 @@ class pygraph(_Fp8Attention):
             if self._binding is None:
                 self._binding = self._bound(self._planned())
             return self._binding
-        binding = self._overridden.get(given)
+        return self._kept_of(given, None, lambda: self._planned_in(self._in_shapes(given)))
+
+    def _binding_at(self, index: SupportsIndex, given: Overrides, where: str) -> _Binding:
+        """The same of a plan of the list."""
+        plan = self._listed().built(index, where)
+        if given:
+            listed = self._listed()
+            return self._kept_of(
+                given, plan, lambda: listed.in_shapes_of(self._in_shapes(given)).only(plan.config, where)
+            )
+        if plan not in self._bindings:
+            self._bindings[plan] = self._bound(plan)
+        return self._bindings[plan]
+
+    def _kept_of(self, given: Overrides, at: Plan | None, make: Callable[[], Plan]) -> _Binding:
+        """What is kept of shapes, and of a plan of the list, or else made."""
+        binding = self._overridden.get((given, at))
         if binding is None:
-            self.finalize()
-            text = overridden(self.to_json(), given, is_enabled=self._is_override_shape_enabled)
-            graph = Graph.from_json(text, self._name or "graph")
-            if self._is_listed():
-                plan = self._listed().in_shapes_of(graph).named(self._planned().config, "execute")
-            else:
-                plan = self._made_session().plan(graph)
-            binding = self._overridden[given] = self._bound(plan, given)
+            binding = self._overridden[given, at] = self._bound(make(), given)
             if len(self._overridden) > MOST_SHAPES:
                 self._overridden.popitem(last=False)
-        self._overridden.move_to_end(given)
+        self._overridden.move_to_end((given, at))
         return binding
+
+    def _in_shapes(self, given: Overrides) -> Graph:
+        self.finalize()
+        text = overridden(self.to_json(), given, is_enabled=self._is_override_shape_enabled)
+        return Graph.from_json(text, self._name or "graph")
+
+    def _planned_in(self, graph: Graph) -> Plan:
+        if self._is_listed():
+            return self._listed().in_shapes_of(graph).named(self._planned().config, "execute")
+        return self._made_session().plan(graph)
 
     def _bound(self, plan: Plan, given: Overrides = ()) -> _Binding:
         stated = self._stated_shapes(given)
@@ -357,13 +387,18 @@ class pygraph(_Fp8Attention):
         index: SupportsIndex = 0,
         handle: object = None,
         *,
+        override_uids: Any = None,
+        override_shapes: Any = None,
+        override_strides: Any = None,
         stream: Any = None,
     ) -> None:
-        """As ``execute``, by a plan of the list, which is made when it is first asked for; another may be selected."""
-        plan = self._listed().built(index, "execute_plan_at_index")
-        if plan not in self._bindings:
-            self._bindings[plan] = self._bound(plan)
-        self._execute(self._bindings[plan], tensor_dict, workspace, self._stream(stream, handle))
+        """As ``execute``, by a plan of the list, which is made when it is first asked for; another may be selected.
+
+        With shapes it is the plan of the same name in these, and ``ExecutionError`` where there is none.
+        """
+        given = overrides(override_uids, override_shapes, override_strides)
+        binding = self._binding_at(index, given, "execute_plan_at_index")
+        self._execute(binding, tensor_dict, workspace, self._stream(stream, handle))
 
     def _stream(self, stream: Any, handle: object) -> Any:
         with_handle = handle if isinstance(handle, Handle) else self._handle

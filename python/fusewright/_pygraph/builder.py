@@ -86,7 +86,7 @@ class _Builder:
         self._graph: Graph | None = None
         self._plan: Plan | None = None
         self._binding: _Binding | None = None
-        self._overridden: OrderedDict[Overrides, _Binding] = OrderedDict()
+        self._overridden: OrderedDict[tuple[Overrides, Plan | None], _Binding] = OrderedDict()
         self._text: str | None = None
         self._plans: Plans | None = None
         self._filters: list[Filter] = []

@@ -63,6 +63,13 @@ class Plans:
         kept = self._kept(where)
         return self._plan_of(next((config for config in kept if config.name == name), kept[0]))
 
+    def only(self, name: str, where: str) -> Plan:
+        """The plan of a name, of the graph in other shapes. Raises ``ExecutionError`` where it is not in the list."""
+        config = next((config for config in self.configs if config.name == name), None)
+        if config is None:
+            raise ExecutionError(f"{where}: {name!r} is no plan of graph {self._graph.name!r} in the shapes given")
+        return self._plan_of(config)
+
     def in_shapes_of(self, graph: Graph) -> Plans:
         """The same list of the graph in other shapes."""
         return Plans(self._session, graph, self._modes, self._filters)
