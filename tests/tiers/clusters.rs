@@ -1,5 +1,5 @@
-//! Products whose blocks share the steps along k of a tile, or operands, in clusters, and transposed ones whose tile has all rows of C: these configs
-//! are asked for, whatever the model would choose.
+//! Products whose blocks share the steps along k of a tile, or operands, in clusters; transposed ones of more than few rows of C; tiles that only matmuls have;
+//! and last rows of tiles that begin early: these configs are asked for, whatever the model would choose.
 
 use std::collections::BTreeSet;
 

@@ -82,6 +82,11 @@ const TWO_ROWS_OF_TILES: f64 = 1.8;
 const COLUMNS_OF_TWO_ROWS: i64 = 16;
 const FILLED_SECOND_ROW: f64 = 0.75;
 
+/// The same where more than few rows are two columns of tiles of the transposed product (5,400 configs of 60 products on an H200, 2026-11-30: such configs took 1.03
+/// to 1.25 of the time of others of their product beside what was expected, those of one column 0.95 and 1.02; 154×8192×16384 of HALF in tiles of 128×80 took 104
+/// µs, 87 expected, in one column of 64×160 85). With 1.3 to 1.4 first choices are 1.028 of the fastest, with 1 and 1.5 1.030.
+const TWO_COLUMNS_OF_TILES: f64 = 1.35;
+
 /// Clocks of a step for each multiprocessor that reads the same rows of a line at the same time, as L2 gives a line to one after the other,
 /// and the power with which rows that are parts of lines take longer (132 that read the same box of 32 rows of 64 bytes on an H100: 637
 /// clocks, of 16 rows of 32 bytes 690; one alone fewer than 308).
@@ -356,7 +361,11 @@ impl Candidate<'_> {
         let [rows, columns] = self.counts();
         let is_tall = rows == 2 && self.shape.m > WGMMA_ROWS && columns >= COLUMNS_OF_TWO_ROWS;
         let filled = self.extents[1] as f64 / f64::from(self.shape.m) - 1.0;
-        if self.waits_for_memory() && is_tall && filled < FILLED_SECOND_ROW { TWO_ROWS_OF_TILES } else { 1.0 }
+        match () {
+            () if self.wastes_less() && columns == 2 => TWO_COLUMNS_OF_TILES,
+            () if self.waits_for_memory() && is_tall && filled < FILLED_SECOND_ROW => TWO_ROWS_OF_TILES,
+            () => 1.0,
+        }
     }
 
     /// Clocks of a step for what is turned.

@@ -238,11 +238,13 @@ const FEW_ROWS: i64 = 64;
 /// share 128 rows and the epilogue reads no tensor of C's size. Of 60 matmuls of 129 to 1064 such rows (H200, 2026-11-30, 5,400 configs) the fastest was
 /// transposed in 27: 190×28672×11008 of FP8 in 128×192 122.8 µs, 141.3 as it stands; 153×28672×7168 in 128×160 129.6 and 151.2; 1047×5632×7168 in 128×176 128 and
 /// 149. Of 22 others that the model had transposed 96×160×96×256 with a residual took 18.3 µs, 13.1 as it stands; 160×3584×8192 of FP8 in 128×48 25.1
-/// and 22.0; 2048×1280×7168 in 128×160 54.8 and 63.6, but 4096×640×6144 52.5 and 49.4.
+/// and 22.0; 2048×1280×7168 in 128×160 54.8 and 63.6, but 4096×640×6144 52.5 and 49.4. The two bounds are not tuned: fewer columns were faster in some and slower in
+/// others, and 24 steps are the fewest of which one was ahead (139×12288×1536 20.8 and 24.5).
 const COLUMNS_OF_MORE_ROWS: u32 = 80;
 const STEPS_OF_MORE_ROWS: f64 = 24.0;
 
-/// The columns of such tiles where shapes are dynamic, so that they share few binaries.
+/// The columns of such tiles where shapes are dynamic, so that they share few binaries: 1 to 8192 rows of four layers have 11, 25, 12 and 8, which had 11, 24, 12 and 8
+/// without any; with all columns, two of them among the favourites, 10, 29, 14 and 13.
 const COLUMNS_OF_DYNAMIC_ROWS: u32 = 192;
 
 /// Columns of smaller tiles in which it has all of the rows of C that follow (H200, 2026-11-29: 144×8192×8192 of FP8 takes 30.3 µs in 64×144, 33.1 in 128×144,
@@ -480,7 +482,7 @@ impl<'a> Candidate<'a> {
     }
 
     /// Whether the product is transposed, and its tiles may waste less of more than few rows of C than tiles as it stands.
-    fn wastes_less(&self) -> bool {
+    pub(super) fn wastes_less(&self) -> bool {
         let Self { shape, extents: [batch, _, rows, _], .. } = *self;
         let has_part = rows > FEW_ROWS && rows % i64::from(WGMMA_ROWS) != 0;
         let is_one_tile = shape.n == COLUMNS_OF_ONE_TILE && ROWS_OF_ONE_TILE.contains(&rows);
