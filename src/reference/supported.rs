@@ -48,13 +48,15 @@ pub(super) fn check_supported(graph: &FinalizedGraph) -> Result<()> {
     check_outputs(graph)
 }
 
-/// That elements of outputs have places of their own, but where offsets say how they lie: what lies where several are stored would depend on their order. As
-/// engines ask, and with their words.
+/// That elements of outputs have addresses of their own, as engines ask of them, but where offsets say how they lie: which of several remained would depend on
+/// their order.
 fn check_outputs(graph: &FinalizedGraph) -> Result<()> {
     let is_shared = |tensor: &FinalTensor| tensor.ragged_offset.is_none() && !is_disjoint(tensor);
     let shared = graph.outputs().find(|&id| is_shared(graph.tensor(id)));
     shared.map_or(Ok(()), |id| {
-        let reason = format!("tensor {}: elements share addresses", graph.describe_tensor(id));
+        let (name, FinalTensor { dim, stride, .. }) = (graph.describe_tensor(id), graph.tensor(id));
+        let found = format!("strides {stride:?} of dims {dim:?}");
+        let reason = format!("tensor {name}: elements share addresses; found: {found}; required: an address for each");
         Err(NotSupported::CpuEngine(reason).into())
     })
 }
