@@ -260,6 +260,12 @@ def test_a_plan_at_its_place_is_executed_in_other_shapes(emulator: fusewright.Se
         size = graph.get_workspace_size_plan_at_index(index, None, *shapes(rows).values())
         assert (size > 0) == ("split_k" in graph.get_plan_name_at_index(index))
     assert len(graph._overridden) == 3
+    sizes = [graph.get_workspace_size_plan_at_index(index) for index in range(last + 1)]
+    split = next(index for index, size in enumerate(sizes) if size > 0)
+    graph.deselect_workspace_greater_than(sizes[split])
+    graph.execute_plan_at_index(arrays(), index=split)
+    with pytest.raises(fusewright.ExecutionError, match="is left out by deselect_workspace_greater_than"):
+        graph.execute_plan_at_index(arrays(128), index=split, **shapes(128))
     names = [graph.get_plan_name_at_index(index) for index in range(last + 1)]
     other = matmul(emulator, rows=1)
     other.create_execution_plans(["A", "FALLBACK"])

@@ -286,12 +286,14 @@ class pygraph(_Fp8Attention):
 
     def _binding_at(self, index: SupportsIndex, given: Overrides, where: str) -> _Binding:
         """The same of a plan of the list."""
-        plan = self._listed().built(index, where)
+        listed = self._listed()
+        plan = listed.built(index, where)
         if given:
-            listed = self._listed()
-            return self._kept_of(
-                given, plan, lambda: listed.in_shapes_of(self._in_shapes(given)).only(plan.config, where)
-            )
+
+            def of_name() -> Plan:
+                return listed.in_shapes_of(self._in_shapes(given)).only(plan.config, where)
+
+            return self._kept_of(given, plan, of_name)
         if plan not in self._bindings:
             self._bindings[plan] = self._bound(plan)
         return self._bindings[plan]
@@ -376,8 +378,7 @@ class pygraph(_Fp8Attention):
         what is deselected: the selected one, if it is there in these shapes, or else the first. ``get_workspace_size``
         takes the same. What these shapes make of the graph may raise ``MalformedGraph`` and ``NotSupported``.
         """
-        has_shapes = not (override_uids is override_shapes is override_strides is None)
-        shapes = overrides(override_uids, override_shapes, override_strides) if has_shapes else ()
+        shapes = overrides(override_uids, override_shapes, override_strides)
         self._execute(self._binding_of(shapes), tensor_dict, workspace, self._stream(stream, handle))
 
     def execute_plan_at_index(

@@ -6,18 +6,17 @@ import operator
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._core import Config, Graph, Plan, Session
 from .._errors import ExecutionError, NotSupported
 
 
-class Filter:
+class Filter(NamedTuple):
     """Plans that a caller leaves out, and the call, which errors name."""
 
-    def __init__(self, call: str, leaves_out: Callable[[Config], bool]) -> None:
-        self.call = call
-        self.leaves_out = leaves_out
+    call: str
+    leaves_out: Callable[[Config], bool]
 
 
 class Plans:
@@ -48,11 +47,7 @@ class Plans:
 
     def built(self, index: Any, where: str) -> Plan:
         """The plan in a place, made when it is first asked for. Raises ``ExecutionError`` where it is left out."""
-        config = self.at(index, where)
-        call = self._left_out_by(config)
-        if call is not None:
-            raise ExecutionError(f"{where}: plan {index}, {config.name!r}, is left out by {call}")
-        return self._plan_of(config)
+        return self._allowed(self.at(index, where), where)
 
     def first(self, where: str) -> Plan:
         """Of those that are not left out."""
@@ -64,11 +59,14 @@ class Plans:
         return self._plan_of(next((config for config in kept if config.name == name), kept[0]))
 
     def only(self, name: str, where: str) -> Plan:
-        """The plan of a name, of the graph in other shapes. Raises ``ExecutionError`` where it is not in the list."""
+        """The plan of a name, of the graph in other shapes.
+
+        Raises ``ExecutionError`` where it is not in the list, or left out of it.
+        """
         config = next((config for config in self.configs if config.name == name), None)
         if config is None:
             raise ExecutionError(f"{where}: {name!r} is no plan of graph {self._graph.name!r} in the shapes given")
-        return self._plan_of(config)
+        return self._allowed(config, where)
 
     def in_shapes_of(self, graph: Graph) -> Plans:
         """The same list of the graph in other shapes."""
@@ -89,10 +87,9 @@ class Plans:
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             outcomes = list(threads.map(outcome, self._kept(where)))
         failures = [made for made in outcomes if isinstance(made, Exception)]
-        for made in outcomes:
-            if not isinstance(made, Exception):
-                return made
-        raise failures[0]
+        if len(failures) == len(outcomes):
+            raise failures[0]
+        return next(made for made in outcomes if not isinstance(made, Exception))
 
     def _place(self, index: Any, where: str) -> int:
         try:
@@ -105,6 +102,12 @@ class Plans:
 
     def _left_out_by(self, config: Config) -> str | None:
         return next((given.call for given in self._filters if given.leaves_out(config)), None)
+
+    def _allowed(self, config: Config, where: str) -> Plan:
+        call = self._left_out_by(config)
+        if call is not None:
+            raise ExecutionError(f"{where}: plan {config.name!r} is left out by {call}")
+        return self._plan_of(config)
 
     def _kept(self, where: str) -> list[Config]:
         kept = [config for config in self.configs if self._left_out_by(config) is None]

@@ -50,9 +50,9 @@ def overrides(uids: Any, shapes: Any, strides: Any) -> Overrides:
 
     Raises ``TypeError`` and ``ExecutionError``, which name the argument.
     """
-    given = {"override_uids": uids, "override_shapes": shapes, "override_strides": strides}
-    if all(value is None for value in given.values()):
+    if uids is shapes is strides is None:  # of most executions
         return ()
+    given = {"override_uids": uids, "override_shapes": shapes, "override_strides": strides}
     for name, value in given.items():
         if not isinstance(value, Sequence) or isinstance(value, str | bytes):
             raise TypeError(f"execute: {name}: found {type(value).__name__}; required: a list, as of the other two")
