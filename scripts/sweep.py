@@ -160,7 +160,8 @@ def run(about, draw, graph, peers, groups, describe, count):
     beside.add_argument("folder")
     beside.add_argument("out")
     beside.add_argument("--plans", type=int, default=4)
-    beside.add_argument("--repetitions", type=int, default=30, help="milliseconds of measuring, each")
+    # as long as `fusewright bench` measures: shorter runs end before large products have heated the chip to its power limit
+    beside.add_argument("--repetitions", type=int, default=100, help="milliseconds of measuring, each")
     beside.set_defaults(run=lambda args: measure(args.folder, args.out, peers(args.plans, args.repetitions).measure))
     shown = commands.add_parser("table")
     for name in ("folder", "ours", "peers"):

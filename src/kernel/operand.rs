@@ -78,6 +78,8 @@ pub struct Operand {
     pub along_k: bool,
     /// Where boxes begin, if it comes in boxes.
     pub start: BoxStart,
+    /// The map of what the last tile along m or n asks for, where boxes of others would reach beyond the tensor there.
+    pub edge: Option<TensorMap>,
 }
 
 /// Where a box of an operand begins.

@@ -5,6 +5,12 @@ unsigned stage = 0, parity = 1;
 #pragma unroll 1
 for (unsigned unit = blockIdx.x; unit < ${ units }$u; unit += gridDim.x) {
 ${ unit }$
+<%- if edge %>
+// boxes end where C does
+<%- endif %>
+<%- for line in edge %>
+${ line }$
+<%- endfor %>
 <%- for line in tile_digits %>
 ${ line }$
 <%- endfor %>

@@ -162,7 +162,8 @@ fw_convolution_forward_2(const fw_f16* __restrict__ p_t8,
   const fw_f16* __restrict__ p_t9,
   const __grid_constant__ fw_tensor_map map0,
   const __grid_constant__ fw_tensor_map map1,
-  const __grid_constant__ fw_tensor_map map2) {
+  const __grid_constant__ fw_tensor_map map2,
+  const __grid_constant__ fw_tensor_map map3) {
   FW_SHARED(shared_bytes);
   FW_ACCUMULATORS_float(32);
   const unsigned shared = fw_shared_address(shared_bytes);
@@ -180,6 +181,7 @@ fw_convolution_forward_2(const fw_f16* __restrict__ p_t8,
     fw_tma_prefetch(&map0);
     fw_tma_prefetch(&map1);
     fw_tma_prefetch(&map2);
+    fw_tma_prefetch(&map3);
 #pragma unroll
     for (unsigned stage = 0; stage < 6; ++stage) {
       fw_mbarrier_init(full + 8 * stage, 1);
@@ -200,6 +202,9 @@ fw_convolution_forward_2(const fw_f16* __restrict__ p_t8,
 #pragma unroll 1
       for (unsigned unit = blockIdx.x; unit < 32u; unit += gridDim.x) {
         const unsigned m0 = (unit % 32u) * 64, n0 = (unit / 32u) * 64;
+        // boxes end where C does
+        const unsigned rows_inside = min(1995u - m0, 64u);
+        const unsigned bytes_of_step = rows_inside * 80 + 4608;
         const unsigned img = m0 / 399;
         const unsigned p = m0 / 19 % 21;
         const unsigned q = m0 % 19;
@@ -207,13 +212,13 @@ fw_convolution_forward_2(const fw_f16* __restrict__ p_t8,
 #pragma unroll 1
         for (int step = 0; step < 9; ++step) {
           fw_mbarrier_wait(empty + 8 * stage, parity);
-          fw_mbarrier_expect(full + 8 * stage, 9728);
+          fw_mbarrier_expect(full + 8 * stage, bytes_of_step);
           const unsigned tile = shared + stage * 16384;
           const unsigned r = step / 3;
           const unsigned s = step % 3;
           const unsigned ci = 0;
           // A: t8
-          fw_tma_load_im2col(tile, &map0, full + 8 * stage, ci, int(q) - 1, int(p) - 1, img, s, r);
+          fw_tma_load_im2col(tile, rows_inside < 64 ? &map2 : &map0, full + 8 * stage, ci, int(q) - 1, int(p) - 1, img, s, r);
           // B: t9
           fw_tma_load(tile + 8192, &map1, full + 8 * stage, ci, ko, r, s);
           if (++stage == 6) stage = 0, parity ^= 1;
@@ -307,7 +312,7 @@ fw_convolution_forward_2(const fw_f16* __restrict__ p_t8,
         fw_fence_async();
         __syncwarp();
         if (lane == 0) {
-          fw_tma_store(&map2, boxes_at + set * 2048, chunk_n0, warp_m0);
+          fw_tma_store(&map3, boxes_at + set * 2048, chunk_n0, warp_m0);
           fw_tma_store_commit();
         }
         ++taken;

@@ -90,7 +90,8 @@ fw_matmul(const fw_f16* __restrict__ p_t1,
   const __grid_constant__ fw_tensor_map map1,
   const __grid_constant__ fw_tensor_map map2,
   const __grid_constant__ fw_tensor_map map3,
-  const __grid_constant__ fw_tensor_map map4) {
+  const __grid_constant__ fw_tensor_map map4,
+  const __grid_constant__ fw_tensor_map map5) {
   FW_SHARED(shared_bytes);
   FW_ACCUMULATORS_float(32);
   const unsigned shared = fw_shared_address(shared_bytes);
@@ -103,6 +104,7 @@ fw_matmul(const fw_f16* __restrict__ p_t1,
     fw_tma_prefetch(&map2);
     fw_tma_prefetch(&map3);
     fw_tma_prefetch(&map4);
+    fw_tma_prefetch(&map5);
 #pragma unroll
     for (unsigned stage = 0; stage < 6; ++stage) {
       fw_mbarrier_init(full + 8 * stage, 1);
@@ -131,16 +133,19 @@ fw_matmul(const fw_f16* __restrict__ p_t1,
         const unsigned band_rows = min(3u, 3u - band * 3u);
         const unsigned block_m = band * 3u + inside_band % band_rows, block_n = inside_band / band_rows;
         const unsigned m0 = block_m * 64, n0 = block_n * 64;
+        // boxes end where C does
+        const unsigned columns_inside = min(208u - n0, 64u);
+        const unsigned bytes_of_step = 8192 + (columns_inside + 7) / 8 * 8 * 128;
 #pragma unroll 1
         for (int step = 0; step < 2; ++step) {
           fw_mbarrier_wait(empty + 8 * stage, parity);
-          fw_mbarrier_expect(full + 8 * stage, 16384);
+          fw_mbarrier_expect(full + 8 * stage, bytes_of_step);
           const unsigned tile = shared + stage * 16384;
           const unsigned k0 = (unsigned)step * 64;
           // A: t6_relu_fwd
           fw_tma_load(tile, &map0, full + 8 * stage, k0, m0, b);
           // B: t7
-          fw_tma_load(tile + 8192, &map1, full + 8 * stage, n0, k0, b);
+          fw_tma_load(tile + 8192, columns_inside < 64 ? &map2 : &map1, full + 8 * stage, n0, k0, b);
           if (++stage == 6) stage = 0, parity ^= 1;
         }
       }
@@ -167,7 +172,7 @@ fw_matmul(const fw_f16* __restrict__ p_t1,
         if (lane == 0) {
           const unsigned box_n0 = n0 + part % 2 * 32;
           fw_mbarrier_expect(arrived + 8 * set, 1024);
-          fw_tma_load(boxes_at + set * 4096 + 2048, &map2, arrived + 8 * set, box_n0, tile_m0, b);
+          fw_tma_load(boxes_at + set * 4096 + 2048, &map3, arrived + 8 * set, box_n0, tile_m0, b);
         }
       };
       ask_for(0, taken % 2);
@@ -292,8 +297,8 @@ fw_matmul(const fw_f16* __restrict__ p_t1,
         fw_fence_async();
         __syncwarp();
         if (lane == 0) {
-          fw_tma_store(&map3, boxes_at + set * 4096, chunk_n0, warp_m0, b);
-          fw_tma_store(&map4, boxes_at + set * 4096 + 3072, chunk_n0, warp_m0, b);
+          fw_tma_store(&map4, boxes_at + set * 4096, chunk_n0, warp_m0, b);
+          fw_tma_store(&map5, boxes_at + set * 4096 + 3072, chunk_n0, warp_m0, b);
           fw_tma_store_commit();
         }
       }

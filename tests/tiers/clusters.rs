@@ -1,12 +1,14 @@
 //! Products whose blocks share the steps along k of a tile, or operands, in clusters; transposed ones of more than few rows of C; tiles that only matmuls have;
-//! and last rows of tiles that begin early: these configs are asked for, whatever the model would choose.
+//! and tiles at the edge of C: these configs are asked for, whatever the model would choose.
 
 use std::collections::BTreeSet;
 
 use fusewright::build::Build;
 use fusewright::device::Device;
 use fusewright::engine::{EngineConfig, Knob};
-use fusewright::graph::{DataType, Graph, PointwiseMode, Tensor, TensorHandle};
+use fusewright::graph::{
+    Convolution, ConvolutionDirection, DataType, Graph, PointwiseMode, ReductionMode, Tensor, TensorHandle,
+};
 use libtest_mimic::{Failed, Trial};
 
 use crate::pipeline;
@@ -31,7 +33,7 @@ pub(crate) fn trials(
         ("transposed::", all_rows(), is_of_one_tile),
         ("transposed::more_", more_rows(), has_more_rows),
         ("tiles::", odd_tiles(), is_odd),
-        ("even_rows::", last_rows(), begins_early),
+        ("edges::", ending_inside(), is_alone),
     ];
     let named = kinds.into_iter().flat_map(|(kind, graphs, knobs)| {
         graphs.into_iter().map(move |(name, graph)| (format!("{tier}::{kind}{name}"), graph, knobs))
@@ -91,13 +93,12 @@ fn is_odd(config: &EngineConfig) -> Option<Vec<u32>> {
     is_it.then(|| vec![tile_m, tile_n, config.knob(Knob::TmaEpilogue, 0)])
 }
 
-/// Tiles that lie below each other, without what keeps the last of them from beginning early.
-fn begins_early(config: &EngineConfig) -> Option<Vec<u32>> {
-    let blocks = [Knob::ClusterM, Knob::ClusterN, Knob::ClusterK].map(|knob| config.knob(knob, 1));
-    let (is_low, parts) = (config.knob(Knob::TileM, 0) <= 128, config.knob(Knob::SplitK, 1));
-    let is_it = config.knob(Knob::SwapAb, 0) == 0 && blocks == [1, 1, 1] && is_low && parts <= 2;
-    let knobs = [Knob::TileM, Knob::Schedule, Knob::TmaEpilogue].map(|knob| config.knob(knob, 0));
-    is_it.then(|| knobs.into_iter().chain([parts]).collect())
+/// Tiles that nobody shares, of other rows, schedules and epilogues.
+fn is_alone(config: &EngineConfig) -> Option<Vec<u32>> {
+    let blocks = [Knob::ClusterM, Knob::ClusterN].map(|knob| config.knob(knob, 1));
+    let parts = config.knob(Knob::SplitK, 1) * config.knob(Knob::ClusterK, 1);
+    let knobs = [Knob::TileM, Knob::Schedule, Knob::SwapAb, Knob::TmaEpilogue].map(|knob| config.knob(knob, 0));
+    (blocks == [1, 1]).then(|| knobs.into_iter().chain([parts.min(2)]).collect())
 }
 
 /// A config for each set of values of the knobs, of those that are to run.
@@ -183,27 +184,66 @@ fn walked() -> Vec<(&'static str, Graph)> {
     vec![("matmul", matmul([1, 1160, 248, 1032], [DataType::BFloat16; 2], true, |_, c| c))]
 }
 
-/// Whose last row of tiles would have fewer rows than others; with a residual, which keeps it from beginning early where k is not cut.
-fn last_rows() -> Vec<(&'static str, Graph)> {
+/// Whose rows and columns end inside tiles, several of which lie below each other and side by side; with totals of rows, of columns and of all, which must have
+/// nothing of what a stage held before the last rows came.
+fn ending_inside() -> Vec<(&'static str, Graph)> {
     use DataType::{BFloat16, Float, Fp8E4M3, Half, Int8, Int32};
     let bare = |_: &mut Graph, c| c;
-    let bias = |graph: &mut Graph, c| {
-        let bias = graph.tensor(Tensor::new("bias").row_major([1, 1, 72]));
-        let biased = graph.pointwise("biased", PointwiseMode::Add, &[c, bias]);
-        graph.pointwise("relu", PointwiseMode::ReluFwd, &[biased])
+    let bias_and_residual = |graph: &mut Graph, c| bias_and_residual(graph, c, [341, 328]);
+    let total = |mode, dim| {
+        matmul([1, 277, 328, 200], [BFloat16; 2], true, |graph: &mut Graph, c| with_total(graph, c, mode, dim))
     };
-    let bias_and_residual = |graph: &mut Graph, c| bias_and_residual(graph, c, [150, 72]);
+    let told = |extents, b_along_k| matmul(extents, [BFloat16; 2], b_along_k, bare).with_dynamic_shapes();
     vec![
-        ("matmul", matmul([1, 150, 136, 2056], [BFloat16; 2], true, bare)),
-        ("matmul_bias_relu", matmul([1, 129, 72, 2056], [Half; 2], true, bias)),
-        ("matmul_bias_residual_relu", matmul([1, 150, 72, 4104], [Half; 2], true, bias_and_residual)),
-        ("matmul_in_rows", matmul([1, 188, 72, 2048], [Half; 2], false, bare)),
-        ("matmul_odd_columns", matmul([1, 135, 77, 2056], [BFloat16; 2], true, bare)),
-        ("matmul_of_float", matmul([1, 131, 72, 1028], [Float; 2], true, bare)),
-        ("matmul_of_fp8", matmul([1, 165, 80, 4112], [Fp8E4M3, BFloat16], true, bare)),
-        ("matmul_of_int8", matmul([1, 150, 80, 4112], [Int8, Int32], true, bare)),
-        ("matmul_of_told_extents", matmul([1, 150, 72, 2056], [BFloat16; 2], true, bare).with_dynamic_shapes()),
+        ("matmul", matmul([1, 277, 328, 264], [BFloat16; 2], true, bare)),
+        ("matmul_bias_residual_relu", matmul([1, 341, 328, 200], [Half; 2], true, bias_and_residual)),
+        ("matmul_in_rows", matmul([1, 300, 344, 264], [Half; 2], false, bare)),
+        ("matmul_in_columns", matmul_of_columns([328, 280, 200], false)),
+        ("matmul_of_columns_and_rows", matmul_of_columns([280, 344, 136], true)),
+        ("matmuls", matmul([3, 150, 296, 96], [BFloat16; 2], true, bare)),
+        ("matmul_few_channels", matmul([1, 277, 300, 40], [Half; 2], true, bare)),
+        ("matmul_odd_columns", matmul([1, 265, 297, 136], [BFloat16; 2], true, bare)),
+        ("matmul_of_float", matmul([1, 259, 300, 68], [Float; 2], true, bare)),
+        ("matmul_of_fp8", matmul([1, 325, 272, 464], [Fp8E4M3, BFloat16], true, bare)),
+        ("matmul_of_int8", matmul([1, 270, 272, 272], [Int8, Int32], true, bare)),
+        ("matmul_sums_of_columns", total(ReductionMode::Add, [1, 1, 328])),
+        ("matmul_sums_of_rows", total(ReductionMode::Add, [1, 277, 1])),
+        ("matmul_largest", total(ReductionMode::Max, [1, 1, 1])),
+        ("convolution", convolution()),
+        ("matmul_of_told_extents", told([1, 277, 328, 264], true)),
+        ("matmul_in_rows_of_told_extents", told([1, 150, 280, 200], false)),
+        ("matmul_of_few_told_rows", told([1, 13, 328, 264], true)),
     ]
+}
+
+/// Of operands whose rows lie along m, and along k or n.
+fn matmul_of_columns([m, n, k]: [i64; 3], b_along_k: bool) -> Graph {
+    let mut graph = Graph::new().io_data_type(DataType::Half).intermediate_data_type(DataType::Float);
+    graph = graph.compute_data_type(DataType::Float);
+    let a = graph.tensor(Tensor::new("A").dim([1, m, k]).stride([m * k, 1, m]));
+    let stride = if b_along_k { [k * n, 1, k] } else { [k * n, n, 1] };
+    let b = graph.tensor(Tensor::new("B").dim([1, k, n]).stride(stride));
+    let c = graph.matmul("mm", a, b);
+    crate::cases::output(&mut graph, c, DataType::Half);
+    graph
+}
+
+/// C and one total of it.
+fn with_total(graph: &mut Graph, c: TensorHandle, mode: ReductionMode, dim: [i64; 3]) -> TensorHandle {
+    let total = graph.reduction("total", mode, c, dim);
+    crate::cases::output(graph, total, DataType::Float);
+    c
+}
+
+/// A 3×3 convolution of 9×7 pixels by NHWC.
+fn convolution() -> Graph {
+    let mut graph = Graph::new().io_data_type(DataType::Half).intermediate_data_type(DataType::Float);
+    graph = graph.compute_data_type(DataType::Float);
+    let x = graph.tensor(Tensor::new("X").channels_last([5, 64, 9, 7]));
+    let w = graph.tensor(Tensor::new("W").channels_last([296, 64, 3, 3]));
+    let y = graph.convolution("conv", Convolution::new(ConvolutionDirection::Forward, 2).padding([1, 1]), [x, w]);
+    crate::cases::output(&mut graph, y, DataType::Half);
+    graph
 }
 
 /// Of a long k, whose rows leave a part of a warpgroup's over; without what is read at C's points.

@@ -8,7 +8,7 @@ use super::operand::Side;
 use super::unit::{RANKS, STEP_ORIGIN, Steps, TILE_ORIGIN};
 use crate::codegen::index::{definition_lines, index_type, spell, spell_with};
 use crate::codegen::names;
-use crate::kernel::{ClusterShape, Coordinate, Fetch, Index, Quantity, Role, TensorMap, Variable, needed};
+use crate::kernel::{ClusterShape, Coordinate, Fetch, Index, Number, Quantity, Role, TensorMap, Variable, needed};
 
 /// The loads of a stage, with the digits that tell where boxes begin.
 pub(super) struct BoxLoads {
@@ -203,7 +203,11 @@ impl OperandLoads<'_> {
                 0 => format!("{}{block}", self.tile()),
                 at => format!("{} + {at}{block}", self.tile()),
             };
-            self.load(&map, &at, i64::from(column * map.span()))
+            let load = self.load(&map, &at, column * map.span());
+            match self.side.edge_number() {
+                Some(_) if column > 0 => format!("if ({} > {}) {load}", self.side.inside(), column * map.span()),
+                _ => load,
+            }
         };
         (0..columns).map(load).collect()
     }
@@ -232,11 +236,12 @@ impl OperandLoads<'_> {
         lines
     }
 
-    fn load(&self, map: &TensorMap, at: &str, first: i64) -> String {
+    /// The load of a box, of a column of lines that begins at element `first` of the tile.
+    fn load(&self, map: &TensorMap, at: &str, first: u32) -> String {
         let start = &self.side.operand().start;
         let mut coordinates = Vec::new();
         for (position, coordinate) in start.coordinates.iter().enumerate() {
-            let beyond = if position == 0 { first } else { 0 };
+            let beyond = if position == 0 { i64::from(first) } else { 0 };
             let spelled = spelled(coordinate, beyond);
             coordinates.push(match last_tap(&self.side) {
                 Some((_, taps)) if self.ends_with_taps(position) => {
@@ -255,17 +260,21 @@ impl OperandLoads<'_> {
             let lines = map.box_dims[1] / sharers;
             let bytes = lines * map.span() * map.element.bytes();
             coordinates[1] = format!("{} + {rank} * {lines}", coordinates[1]);
-            let (map, mask) = (self.map(), receivers(cluster, self.side.slot));
+            let (map, mask) = (self.map(map, first), receivers(cluster, self.side.slot));
             let (barrier, coordinates) = (&self.barrier, coordinates.join(", "));
             return format!("fw_tma_load_multicast({at} + {rank} * {bytes}, {map}, {barrier}, {mask}, {coordinates});");
         }
         let function = if map.pixels.is_some() { "fw_tma_load_im2col" } else { "fw_tma_load" };
-        format!("{function}({at}, {}, {}, {});", self.map(), self.barrier, coordinates.join(", "))
+        format!("{function}({at}, {}, {}, {});", self.map(map, first), self.barrier, coordinates.join(", "))
     }
 
-    /// The map of the step's boxes: another in the last step under a tap, where it differs.
-    fn map(&self) -> String {
+    /// The map of a box: another in the last step under a tap, where it differs, and at the edge of C.
+    fn map(&self, map: &TensorMap, first: u32) -> String {
         let whole = format!("&map{}", self.number);
+        if let Some(edge) = self.side.edge_number() {
+            let end = if self.side.operand().boxes_along_k() { self.side.block() } else { first + map.span() };
+            return format!("{} < {end} ? &map{edge} : {whole}", self.side.inside());
+        }
         match self.side.kernel.tail {
             Some(tail) if tail.differs() => format!("is_tail ? &map{} : {whole}", self.number + 2),
             _ => whole,
@@ -349,6 +358,41 @@ impl Side<'_> {
             }
             false => self.block() / map.span(),
         }
+    }
+
+    /// The name of what C has of a tile's rows, or columns.
+    fn inside(&self) -> &'static str {
+        ["rows_inside", "columns_inside"][self.slot]
+    }
+
+    /// What tells how many rows, or columns, of a tile are C's, where boxes end with these.
+    pub(super) fn inside_line(&self) -> Option<String> {
+        self.operand().edge?;
+        let (origin, block) = (TILE_ORIGIN[self.slot], self.block());
+        let all = self.kernel.space.numbers()[1 + self.slot];
+        let inside = match self.kernel.wide_index {
+            true => format!("(unsigned)min({all}ull - {origin}, {block}ull)"),
+            false => format!("min({all}u - {origin}, {block}u)"),
+        };
+        Some(format!("const unsigned {} = {inside};", self.inside()))
+    }
+
+    /// Bytes of a step's boxes where they end at the edge of C: of what is inside, to 16 bytes where lines run along m or n.
+    pub(super) fn edge_bytes(&self) -> Option<String> {
+        const UNIT: u32 = 16;
+        let (bytes, inside) = (self.operand().edge?.element.bytes(), self.inside());
+        let beyond = self.kernel.tap_row.filter(|_| self.slot == 0).map_or(0, |row| row.rows_beyond());
+        let rows = match (self.operand().boxes_along_k(), beyond) {
+            (true, 0) => inside.to_owned(),
+            (true, beyond) => format!("({inside} + {beyond})"),
+            (false, _) => format!("({inside} + {}) / {unit} * {unit}", UNIT / bytes - 1, unit = UNIT / bytes),
+        };
+        let told = |tail| {
+            let bytes = self.operand().boxed_of(tail) * bytes;
+            Number::count(self.graph.is_dynamic(), ["bytes of a row", "bytes of a column"][self.slot], bytes.into())
+        };
+        let each = self.kernel.tail.map_or(i64::from(self.kernel.tile.k * bytes).into(), told);
+        Some(format!("{rows} * {each}"))
     }
 
     /// Bytes of a stage's boxes.

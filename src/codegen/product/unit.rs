@@ -221,13 +221,8 @@ pub(super) fn place(kernel: &GemmKernel, number: &str) -> Result<String, Error> 
         (_, "0") => format!("{rank} * {size}"),
         _ => format!("{origin} + {rank} * {size}"),
     };
-    let suffix = if kernel.wide_index { "ull" } else { "u" };
-    let early = |origin: String| match kernel.last_row {
-        Some(last) => format!("min({origin}, {last}{suffix})"),
-        None => origin,
-    };
     let tile = [
-        early(of_rank(origin(at_m, together.m), RANKS[0], kernel.cluster.m, kernel.tile.m)),
+        of_rank(origin(at_m, together.m), RANKS[0], kernel.cluster.m, kernel.tile.m),
         of_rank(origin(at_n, together.n), RANKS[1], kernel.cluster.n, kernel.tile.n),
     ];
     let named_block = names_blocks.then(|| [block_m.clone(), block_n.clone()]);

@@ -27,6 +27,9 @@ const ROW_BYTES: u32 = 128;
 /// Bytes of k of an instruction.
 const PART_BYTES: u32 = 32;
 
+/// The name of the bytes of a tile's steps.
+const BYTES_OF_STEP: &str = "bytes_of_step";
+
 /// What `product/wgmma.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
 pub(super) struct WgmmaText {
@@ -136,6 +139,8 @@ struct ProducerText {
     /// Bytes of a stage, and of what comes in boxes.
     stage_bytes: u32,
     boxed_bytes: String,
+    /// What tells how much of a tile its boxes bring, where they end at the edge of C.
+    edge: Vec<String>,
     /// What tells the last step under a tap, where it differs.
     tail: Option<String>,
     /// What tells where boxes begin: of a tile, and of a step.
@@ -424,6 +429,19 @@ impl<'a> Skeleton<'a> {
         self.staged_slots().map(|slot| self.side(slot).boxed_bytes()).sum()
     }
 
+    /// What tells of a tile how many of its rows and columns are C's, and the bytes of its steps' boxes, where these end at the edge of C.
+    fn edge_lines(&self) -> Vec<String> {
+        let sides = self.staged_slots().map(|slot| self.side(slot));
+        let inside: Vec<String> = sides.clone().filter_map(|side| side.inside_line()).collect();
+        if inside.is_empty() {
+            return inside;
+        }
+        let of_step =
+            |side: Side<'_>| side.edge_bytes().unwrap_or_else(|| self.bytes_of_step(side.slot..side.slot + 1));
+        let bytes = sides.map(of_step).collect::<Vec<_>>().join(" + ");
+        inside.into_iter().chain([format!("const unsigned {BYTES_OF_STEP} = {bytes};")]).collect()
+    }
+
     /// Bytes of the boxes of some operands' steps: fewer where all steps are the last under their tap, and a condition where some are.
     fn bytes_of_step(&self, slots: Range<usize>) -> String {
         let bytes = |elements: &dyn Fn(&Operand) -> u32| -> u32 {
@@ -558,13 +576,18 @@ impl<'a> Skeleton<'a> {
         let steps = self.steps();
         let boxed = self.boxed("full", "stage", "step", |_| true);
         let BoxLoads { of_tile, of_step, sides, end } = boxed.loads();
+        let edge = self.edge_lines();
         let record = ProducerText {
             stages: self.wgmma.stages,
             units: self.kernel.units(),
             unit: self.unit()?,
             steps: steps.count(),
             stage_bytes: self.kernel.shared.stage.bytes,
-            boxed_bytes: self.bytes_of_step(self.staged_slots()),
+            boxed_bytes: match edge.is_empty() {
+                true => self.bytes_of_step(self.staged_slots()),
+                false => BYTES_OF_STEP.to_owned(),
+            },
+            edge,
             tail: self.differing_tail().map(|tail| steps.is_tail(tail, "step")),
             tile_digits: of_tile,
             origin: boxed.takes_k().then(|| steps.origin_line("step")).into_iter().chain(of_step).collect(),

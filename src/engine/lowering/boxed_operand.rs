@@ -123,6 +123,32 @@ impl BoxedOperand {
         }
     }
 
+    /// The map of the last tile's boxes along m or n, where an index of the product that has so many values ends inside it.
+    ///
+    /// What boxes have outside the tensor are zeros that arrive from L2 for each multiprocessor by itself, which gets rows of the tensor together with its
+    /// neighbours (H200, 2026-11-30: a box of 128 rows of 128 bytes takes 207 clocks, all multiprocessors asking for the same, of which 23 are inside 1290;
+    /// one multiprocessor alone 207 both).
+    pub(super) fn edge_at(&self, tile: GemmTile, extent: i64, dynamic: bool) -> Option<TensorMap> {
+        let map = self.multiplied_at(tile);
+        let rows = i64::from(if self.is_a { tile.m } else { tile.n });
+        let inside = (extent - 1) % rows + 1;
+        let is_ragged = extent > rows && inside < rows;
+        let is_cut = self.whole.is_some() || self.taps.of_filter.is_some();
+        if is_cut || !(is_ragged || dynamic) {
+            return None;
+        }
+        match self.along_k {
+            true if map.pixels.is_some() => Some(map.narrowed(1, inside as u32 + self.taps.rows_beyond)),
+            true => (map.dims[1] == extent as u64).then(|| map.narrowed(1, inside as u32)),
+            false => {
+                let (unit, span) = (UNIT / i64::from(map.element.bytes()), i64::from(map.span()));
+                let of_line = ((inside - 1) % span + 1) as u64;
+                let is_matrix = map.pixels.is_none() && map.dims[0] == extent as u64;
+                is_matrix.then(|| map.narrowed(0, of_line.next_multiple_of(unit as u64) as u32))
+            }
+        }
+    }
+
     /// Whether lines along m or n reach from the channels of one phase of pixels to those of the next.
     fn lines_join_phases(&self) -> bool {
         self.start.coordinates[0].terms.iter().any(|(digit, _)| matches!(digit, Quantity::Phase(_)))

@@ -92,16 +92,15 @@ impl EpiloguePlan {
         self.boxes.as_ref().and_then(|boxes| boxes.at(tile))
     }
 
-    /// Whether points of C may be evaluated by two blocks: nothing is reduced, no bytes are shared, and nothing is read that lies at C's points, in whose place a
-    /// caller may have results stored.
-    pub(super) fn may_be_repeated(&self, graph: &FinalizedGraph) -> bool {
+    /// Whether nothing is reduced, no bytes are shared, and nothing is read that lies at C's points.
+    pub(super) fn reads_no_points(&self, graph: &FinalizedGraph) -> bool {
         let elements = |id: &TensorId| graph.tensor(*id).dim.iter().product::<i64>();
         let is_whole = |id: &TensorId| graph.tensor(*id).data_type != DataType::Boolean;
-        let is_in_place = |id: &TensorId| self.stores.iter().any(|stored| elements(stored) == elements(id));
+        let is_at_points = |id: &TensorId| self.stores.iter().any(|stored| elements(stored) == elements(id));
         self.is_pointwise()
             && self.accumulations.is_empty()
             && self.stores.iter().all(is_whole)
-            && !self.program.reads().any(|id| is_in_place(&id))
+            && !self.program.reads().any(|id| is_at_points(&id))
     }
 
     /// Number of values that reductions start from.

@@ -9,7 +9,7 @@ use crate::fusion::{CoreOperand, Fusion, Product};
 use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{
     Access, Axis, ChannelTail, Coordinate, Digit, Fetch, GemmTile, IterationSpace, MmaType, Number, Operand, Quantity,
-    StageProgram, Step, Sweep, Told, Value, step,
+    StageProgram, Step, Sweep, TensorMap, Told, Value, step,
 };
 
 /// Bytes of one access.
@@ -88,6 +88,16 @@ impl OperandPlan {
             fetch: self.fetch(tile),
             along_k: self.along_k,
             start: self.boxes().map(|boxes| boxes.start().clone()).unwrap_or_default(),
+            edge: None,
+        }
+    }
+
+    /// The map of the last tile's boxes, of an index that the product has so many of, where they end with it and those of other tiles do not: of what is
+    /// multiplied as it comes. Where shapes are `dynamic`, any tile may be such a one.
+    pub(super) fn edge_at(&self, tile: GemmTile, extent: i64, dynamic: bool) -> Option<TensorMap> {
+        match &self.way {
+            Way::Tma(boxes) => boxes.edge_at(tile, extent, dynamic),
+            _ => None,
         }
     }
 

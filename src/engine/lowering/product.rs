@@ -25,8 +25,8 @@ use crate::fusion::{Fusion, Pattern, Product};
 use crate::graph::{FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
     Accumulators, Body, Boxes, CONSUMER_WARPS, ChannelTail, ClusterShape, Digit, Epilogue, GemmKernel, GemmTile,
-    Kernel, Mma, MmaType, Multiply, Number, Parameter, PartialReduction, Quantity, REGISTERS, Register, Role,
-    SharedLayout, SharedRequest, StageProgram, Sweep, TapRow, Wgmma, extent, reduced_values,
+    Kernel, Mma, MmaType, Multiply, Number, Operand, Parameter, PartialReduction, Quantity, REGISTERS, Register, Role,
+    SharedLayout, SharedRequest, StageProgram, Sweep, TapRow, TensorMap, Wgmma, extent, reduced_values,
 };
 
 /// Part of the lines of channels under a tap that are channels, at least, for them to be worth it: 8 of 16 take longer than by `mma.sync`, which
@@ -48,14 +48,6 @@ pub(in crate::engine) struct ProductPlan {
     /// Planned when somebody asks about tiles.
     epilogue: OnceLock<EpiloguePlan>,
 }
-
-/// Rows of a product, and the fewest steps along its k, of which tiles all have as many rows where they may. Blocks whose tiles have fewer run ahead of others,
-/// so that L2 no longer merges what neighbours read (H200, 2026-11-29: 150×4096×14336 of BF16 in tiles of 64×96 takes 46.8 µs with rows 86 to 149 in the last
-/// row of tiles, 62.4 with 128 to 149; 136×5120×5120 of FP8 in tiles of 128×80 17.8 and 25.3; 129×2048×6144 in tiles of 64×64 18.3 and 24.7). Of 13
-/// matmuls of 196 to 1064 rows the fastest configs took 0.99 to 1.03 of the time with even rows (2026-11-30); fewer rows, shorter sums and several matrices were
-/// not measured.
-const ROWS_OF_EVEN_TILES: std::ops::RangeInclusive<i64> = 129..=192;
-const STEPS_OF_EVEN_TILES: i64 = 32;
 
 /// What an engine decides of a matrix product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -356,28 +348,9 @@ impl ProductPlan {
         self.epilogue().reduced_values() == 0
     }
 
-    /// Whether the last row of tiles, where it would have fewer rows than others, begins early enough to have as many, the first of which are then evaluated
-    /// twice ([`ROWS_OF_EVEN_TILES`]): of matmuls as they stand whose operands come in boxes, which may begin at any row where rows run along k.
-    fn begins_last_row_early(&self, choice: &GemmChoice) -> bool {
-        let ([batch, rows, _, k], GemmTile { m, k: step, .. }) = (self.extents(), choice.tile);
-        let is_part = rows > i64::from(m) && rows % i64::from(m) != 0;
-        let is_long = batch == 1 && k >= STEPS_OF_EVEN_TILES * i64::from(step) * i64::from(choice.splits);
-        let is_alone = choice.cluster().blocks() == 1 && !choice.multiply.is_stationary();
-        let is_boxed =
-            matches!(choice.multiply, Multiply::Wgmma(_)) && self.is_as_stored() && self.operands[0].runs_along_k();
-        let may_be_repeated = || self.epilogue().along_n && (choice.splits > 1 || self.may_be_repeated());
-        ROWS_OF_EVEN_TILES.contains(&rows)
-            && is_part
-            && is_long
-            && is_alone
-            && is_boxed
-            && self.is_matmul()
-            && may_be_repeated()
-    }
-
-    /// Whether the epilogue reads nothing at C's points and reduces nothing, so that it may be evaluated twice.
-    pub(in crate::engine) fn may_be_repeated(&self) -> bool {
-        self.epilogue().may_be_repeated(self.graph())
+    /// Whether the epilogue reads nothing at C's points and reduces nothing.
+    pub(in crate::engine) fn reads_no_points(&self) -> bool {
+        self.epilogue().reads_no_points(self.graph())
     }
 
     /// Reductions of the epilogue that keep the columns of C.
@@ -547,7 +520,8 @@ impl Lowering<'_> {
         let [a, b] = [0, 1].map(|slot| {
             let operand = self.plan.operands[slot].at(tile, wide_index);
             let rows = [tile.m, tile.n][slot];
-            if cluster.sharers(slot) > 1 { operand.in_whole_tiles(rows) } else { operand }
+            let operand = if cluster.sharers(slot) > 1 { operand.in_whole_tiles(rows) } else { operand };
+            Operand { edge: self.edge(slot), ..operand }
         });
         let shared = self.plan.shared(self.choice, along_n, reduced_values_of(&epilogue));
         let [_, rows, columns, _] = self.plan.extents();
@@ -568,11 +542,8 @@ impl Lowering<'_> {
         };
         let inside = padding.inside(&multiply, tile, wide_index);
         let bounded = self.plan.problem.result.iter().filter(|coordinate| coordinate.bound.is_some());
-        let [_, rows, ..] = space.numbers();
-        let last_row = self.plan.begins_last_row_early(self.choice).then(|| rows - i64::from(tile.m));
         GemmKernel {
             space,
-            last_row,
             bounded: bounded.cloned().collect(),
             tile,
             multiply,
@@ -594,6 +565,20 @@ impl Lowering<'_> {
             tap_row: self.plan.problem.tap_row,
             inside,
         }
+    }
+
+    /// The map of an operand's boxes at the edge of C, of blocks that ask for whole boxes of their own.
+    fn edge(&self, slot: usize) -> Option<TensorMap> {
+        let GemmChoice { tile, multiply, .. } = *self.choice;
+        let Multiply::Wgmma(Wgmma { operand, fills: false, .. }) = multiply else { return None };
+        let stays = slot == 1 && multiply.is_stationary();
+        let has_other_boxes = self.plan.channel_tail(operand).is_some_and(|tail| tail.differs());
+        if stays || has_other_boxes || self.choice.cluster().multicasts() || self.plan.problem.reaches_beyond() {
+            return None;
+        }
+        let is_one_digit = self.plan.problem.space.digits(Role::outer(slot)).len() == 1;
+        let edge = self.plan.operands[slot].edge_at(tile, self.plan.extents()[1 + slot], self.plan.is_dynamic());
+        edge.filter(|map| is_one_digit || map.pixels.is_some())
     }
 
     /// Rows of tiles that are walked together. Where blocks stay, of 4, 8, 16 and 32 those with which the tiles under way at

@@ -83,9 +83,6 @@ pub struct GemmKernel {
     pub bounded: Vec<Coordinate>,
     /// Tile of a block.
     pub tile: GemmTile,
-    /// The row of C from which on the last row of tiles lies, where that begins early enough to have as many rows as others: its first rows are those of the
-    /// tiles above it too. `wgmma` only.
-    pub last_row: Option<Number>,
     /// How tiles are multiplied.
     pub multiply: Multiply,
     /// Left operand.
@@ -208,18 +205,22 @@ impl GemmKernel {
         self.operand_maps().into_iter().chain(boxes)
     }
 
-    /// Tensor maps of the operands: of whole steps, then of the last under a tap where it differs.
+    /// Tensor maps of the operands: of whole steps, then of the last under a tap where it differs, or of tiles at the edge of C.
     pub fn operand_maps(&self) -> Vec<TensorMap> {
         let operands = || [&self.a, &self.b].into_iter();
         if self.cluster.multicasts() {
             let part = |(slot, operand): (usize, &Operand)| operand.part_of_map(self.cluster.sharers(slot));
             return operands().enumerate().filter_map(part).collect();
         }
-        let whole = operands().filter_map(Operand::map);
-        let Some(tail) = self.tail else { return whole.collect() };
-        let narrow =
-            operands().filter_map(|operand| Some(operand.map()?.narrowed(operand.axis_of_k(), operand.boxed_of(tail))));
-        if tail.differs() { whole.chain(narrow).collect() } else { narrow.collect() }
+        let whole = operands().filter_map(|operand| Some((operand, operand.map()?)));
+        let edges = operands().filter_map(|operand| Some((operand, operand.edge?)));
+        let plain = |(_, map)| map;
+        let Some(tail) = self.tail else { return whole.chain(edges).map(plain).collect() };
+        let narrow = |(operand, map): (&Operand, TensorMap)| map.narrowed(operand.axis_of_k(), operand.boxed_of(tail));
+        match tail.differs() {
+            true => whole.clone().map(plain).chain(whole.map(narrow)).collect(),
+            false => whole.chain(edges).map(narrow).collect(),
+        }
     }
 
     /// Tensors stored through pointers at each point of C.

@@ -42,6 +42,14 @@ impl<'a> Side<'a> {
         others.filter(|operand| operand.map().is_some()).count()
     }
 
+    /// The number of the map of its boxes at the edge of C, if it has one: behind those of all operands' whole boxes.
+    pub(super) fn edge_number(&self) -> Option<usize> {
+        let operands = || [&self.kernel.a, &self.kernel.b].into_iter();
+        let whole = operands().filter(|operand| operand.map().is_some()).count();
+        let before = operands().take(self.slot).filter(|operand| operand.edge.is_some()).count();
+        self.operand().edge.map(|_| whole + before)
+    }
+
     /// Whether its tiles stay in shared memory.
     pub(super) fn is_stationary(&self) -> bool {
         self.slot == 1 && self.kernel.multiply.is_stationary()

@@ -243,13 +243,12 @@ fn sums(graph: &FinalizedGraph, product: &Product, operand: MmaType) -> Sums {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::sync::Arc;
 
     use super::*;
     use crate::engine::Knob;
-    use crate::graph::{Graph, PointwiseMode, Tensor, TensorHandle};
-    use crate::kernel::{Body, Number};
+    use crate::graph::{Graph, Tensor};
+    use crate::kernel::Body;
 
     /// A matmul of operands in rows or columns.
     fn tiles(types: [DataType; 2], compute: DataType, columns: [bool; 2]) -> Tiles {
@@ -298,57 +297,41 @@ mod tests {
         }
     }
 
-    /// First rows of the last rows of tiles that begin early, by rows of a tile and parts of k, of a matmul of so many rows with what follows.
-    fn early(
-        rows: i64,
-        after: impl Fn(&mut Graph, TensorHandle) -> TensorHandle,
-    ) -> BTreeMap<(u32, bool), Option<i64>> {
-        let io = Graph::new().io_data_type(DataType::BFloat16);
-        let mut graph = io.intermediate_data_type(DataType::Float).compute_data_type(DataType::Float);
-        let a = graph.tensor(Tensor::new("A").row_major([1, rows, 4096]));
-        let b = graph.tensor(Tensor::new("B").row_major([1, 4096, 2048]));
-        let c = graph.matmul("mm", a, b);
-        let last = after(&mut graph, c);
-        graph.set_output(last);
-        let fusion = crate::fusion::fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a matmul");
-        let tiles = Tiles::new(&fusion, fusion.product().expect("a matmul")).expect("the engine takes it");
-        let device = Device::typical(crate::device::ComputeCapability::SM_90);
-        let configs = tiles.candidates(&device).into_iter().map(|ranked| ranked.config);
-        let is_alone = |config: &EngineConfig| {
-            let blocks = [Knob::ClusterM, Knob::ClusterN, Knob::ClusterK].map(|knob| config.knob(knob, 1));
-            config.knob(Knob::SwapAb, 0) == 0 && blocks == [1, 1, 1] && config.knob(Knob::SplitK, 1) <= 2
-        };
-        let of_config = |config: EngineConfig| {
-            let kernel = shape::lower(&tiles, &config, &device);
-            let gemm = kernel.functions.iter().find_map(|function| match &function.body {
-                Body::Gemm(gemm) => Some(gemm),
-                _ => None,
-            });
-            let last_row = gemm.expect("a product").last_row.map(Number::value);
-            ((config.knob(Knob::TileM, 0), config.knob(Knob::SplitK, 1) > 1), last_row)
-        };
-        configs.filter(is_alone).map(of_config).collect()
-    }
-
     #[test]
-    fn last_rows_of_tiles_have_as_many_rows_as_others_where_points_may_be_evaluated_twice() {
-        let bias = |graph: &mut Graph, c, rows: i64| {
-            let bias = graph.tensor(Tensor::new("bias").row_major([1, rows, 2048]));
-            graph.pointwise("biased", PointwiseMode::Add, &[c, bias])
-        };
-        let expected = |of_64, of_128| {
-            let of_tiles = [(64, of_64), (128, of_128), (256, None)].into_iter();
-            of_tiles.flat_map(|(tile_m, early)| [false, true].map(|is_cut| ((tile_m, is_cut), early))).collect()
-        };
-        assert_eq!(early(150, |_, c| c), expected(Some(86), Some(22)));
-        assert_eq!(early(150, |graph, c| bias(graph, c, 1)), expected(Some(86), Some(22)));
-        // 192 rows are whole tiles of 64
-        assert_eq!(early(192, |_, c| c), expected(None, Some(64)));
-        // a caller may store the result where the residual lies; partial sums lie apart
-        let with_residual = early(150, |graph, c| bias(graph, c, 150));
-        assert_eq!([with_residual[&(64, false)], with_residual[&(64, true)]], [None, Some(86)]);
-        for rows in [100, 200] {
-            assert!(early(rows, |_, c| c).values().all(Option::is_none), "even rows are for 129 to 192, found: {rows}");
+    fn boxes_end_where_rows_and_columns_of_c_do() {
+        let [rows, columns] = [277, 328];
+        let device = Device::typical(crate::device::ComputeCapability::SM_90);
+        for b_along_k in [true, false] {
+            let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+            let a = graph.tensor(Tensor::new("A").row_major([1, rows, 512]));
+            let stride = if b_along_k { [512 * columns, 1, 512] } else { [512 * columns, columns, 1] };
+            let b = graph.tensor(Tensor::new("B").dim([1, 512, columns]).stride(stride));
+            let c = graph.matmul("mm", a, b);
+            graph.set_output(c);
+            let fusion = crate::fusion::fuse(Arc::new(graph.finalize().expect("well formed"))).expect("a matmul");
+            let tiles = Tiles::new(&fusion, fusion.product().expect("a matmul")).expect("the engine takes it");
+            let configs = tiles.candidates(&device).into_iter().map(|ranked| ranked.config);
+            let stays = |config: &EngineConfig| config.knob(Knob::StationaryB, 0) == 1;
+            let shares = |config: &EngineConfig| config.knob(Knob::ClusterM, 1) * config.knob(Knob::ClusterN, 1) > 1;
+            for config in configs.filter(|config| config.knob(Knob::SwapAb, 0) == 0 && !stays(config)) {
+                let kernel = shape::lower(&tiles, &config, &device);
+                let gemm = kernel.functions.iter().find_map(|function| match &function.body {
+                    Body::Gemm(gemm) => Some(gemm),
+                    _ => None,
+                });
+                let gemm = gemm.expect("a product");
+                let left = |extent: i64, tile: u32| (extent as u32 - 1) % tile + 1;
+                let [of_a, of_b] = [left(rows, gemm.tile.m), left(columns, gemm.tile.n)];
+                let lines = gemm.b.map().expect("boxes").span();
+                let expected = [
+                    (of_a < gemm.tile.m).then_some(of_a),
+                    (of_b < gemm.tile.n).then_some(if b_along_k { of_b } else { left(of_b.into(), lines) }),
+                ];
+                let axis_of_b = usize::from(b_along_k);
+                let found =
+                    [gemm.a.edge.map(|edge| edge.box_dims[1]), gemm.b.edge.map(|edge| edge.box_dims[axis_of_b])];
+                assert_eq!(found, if shares(&config) { [None, None] } else { expected }, "{config}");
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use super::shape::{Candidate, Shape, Staging, Way};
 use crate::device::Device;
 use crate::engine::lowering::{BoxRows, COMBINATION, Meeting, Straddling, blocks_in_clusters, combination_seconds};
 use crate::engine::{Bound, Estimate, Term, Waves};
-use crate::kernel::{Schedule, Sums, WGMMA_ROWS};
+use crate::kernel::{Schedule, Sums};
 
 /// Clocks a second, between those of a rested H200 (1.98e9) and of one at its power limit (1.45e9).
 pub(super) const CLOCK: f64 = 1.6e9;
@@ -28,6 +28,10 @@ struct Chip {
     /// memory (tiles of 128×64 on an H200: 139 µs for `conv3d_c64_16x56`, of which reads alone would be 114 and all accesses 159).
     written_beside_reads: f64,
 }
+
+/// The same part in matmuls (5,300 configs of 98 products on an H200, 2026-11-30; the first by the model takes 1.017 of the fastest of 64 of them, without this
+/// term 1.026, with 0.4 to 0.5 the same, with 0.6 1.035: 1664×4096×1024 in tiles of 128×64 of which B stays 34 µs, of which reads alone would be 25).
+const WRITTEN_IN_MATMULS: f64 = 0.45;
 
 /// An H200, and an H100 (fitted to some 7,000 configs of 103 graphs, 2026-11-25, with all other constants as they are of an H200).
 const CHIPS: [Chip; 2] = [
@@ -71,20 +75,9 @@ const ROWS_FROM_MEMORY: i64 = 256;
 /// rows on an H200, 2026-11-29: 184×4096×14336 of BF16 in tiles of 64×96 takes 48.4 µs with 10 stages, 65.5 with 5).
 const ARRIVAL: f64 = 2240.0;
 
-/// By how much L2 takes longer where few rows are two rows of tiles of more than 64, of which the second has less than so much of its rows, and so many
-/// columns at least: what neighbouring multiprocessors read is the same for every second one alone, and L2 merges less of it (the same products;
-/// 136×5120×5120 of FP8 in tiles of 128×80 asks L2 for 81 MB and takes 24 µs, in tiles of 64×128 for 50 MB and 15.5 µs, though multiprocessors receive 136
-/// and 118 MB; clusters that share B change neither). That it is not so where both rows of tiles are full was seen in one product of 224 rows and two of 256,
-/// nor with fewer columns in four products of 96 to 768 columns, whose first choices were faster without it.
-/// Since then the second row of tiles begins early where it may (`engine/lowering/product.rs`), and 128×80 takes 17.8 µs there; the factor stays for all, as
-/// what is ranked first is faster with it (1.026 of the fastest of six such products, with 1.25 for even rows 1.05).
-const TWO_ROWS_OF_TILES: f64 = 1.8;
-const COLUMNS_OF_TWO_ROWS: i64 = 16;
-const FILLED_SECOND_ROW: f64 = 0.75;
-
-/// The same where more than few rows are two columns of tiles of the transposed product (5,400 configs of 60 products on an H200, 2026-11-30: such configs took 1.03
-/// to 1.25 of the time of others of their product beside what was expected, those of one column 0.95 and 1.02; 154×8192×16384 of HALF in tiles of 128×80 took 104
-/// µs, 87 expected, in one column of 64×160 85). With 1.3 to 1.4 first choices are 1.028 of the fastest, with 1 and 1.5 1.030.
+/// By how much L2 takes longer where more than few rows are two columns of tiles of the transposed product (5,400 configs of 60 products on an H200, 2026-11-30:
+/// such configs took 1.03 to 1.25 of the time of others of their product beside what was expected, those of one column 0.95 and 1.02; 154×8192×16384 of HALF takes
+/// 102 µs in tiles of 128×80, 87 expected, in tiles of 64×192 90).
 const TWO_COLUMNS_OF_TILES: f64 = 1.35;
 
 /// Clocks of a step for each multiprocessor that reads the same rows of a line at the same time, as L2 gives a line to one after the other,
@@ -358,14 +351,8 @@ impl Candidate<'_> {
 
     /// By how much L2 takes longer as it merges less of what multiprocessors read.
     fn unmerged(&self) -> f64 {
-        let [rows, columns] = self.counts();
-        let is_tall = rows == 2 && self.shape.m > WGMMA_ROWS && columns >= COLUMNS_OF_TWO_ROWS;
-        let filled = self.extents[1] as f64 / f64::from(self.shape.m) - 1.0;
-        match () {
-            () if self.wastes_less() && columns == 2 => TWO_COLUMNS_OF_TILES,
-            () if self.waits_for_memory() && is_tall && filled < FILLED_SECOND_ROW => TWO_ROWS_OF_TILES,
-            () => 1.0,
-        }
+        let [_, columns] = self.counts();
+        if self.wastes_less() && columns == 2 { TWO_COLUMNS_OF_TILES } else { 1.0 }
     }
 
     /// Clocks of a step for what is turned.
@@ -394,6 +381,7 @@ impl Candidate<'_> {
     fn written_beside_reads(&self, streamed_b: f64, device: &Device) -> f64 {
         let Shape { m, n, .. } = self.shape;
         match self.taps {
+            1 if self.is_matmul() => WRITTEN_IN_MATMULS * (f64::from(m) + f64::from(n) * streamed_b),
             1 => 0.0,
             taps => {
                 let rows = f64::from(m + self.rows_beyond) + f64::from(taps * n) * streamed_b;

@@ -492,7 +492,7 @@ impl<'a> Candidate<'a> {
             true => shape.n == COLUMNS_OF_DYNAMIC_ROWS,
             false => shape.n >= COLUMNS_OF_MORE_ROWS,
         };
-        let is_wide = || is_shared && is_long && suits && self.plan.may_be_repeated();
+        let is_wide = || is_shared && is_long && suits && self.plan.reads_no_points();
         self.is_transposed() && self.is_matmul() && has_part && (is_one_tile || is_wide())
     }
 
