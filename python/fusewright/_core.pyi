@@ -205,10 +205,11 @@ class Plan:
     def run(self, *tensors: Any, stream: int | None = None) -> list[Array]:
         """Executes with ``inputs`` in their order, and gives ``outputs`` in theirs.
 
-        Tensors are whatever exports DLPack, of the graph's types and extents, on a GPU also with its strides; scalars
-        that are passed by value are numbers. On a GPU the work is put on ``stream`` (a ``cudaStream_t`` as a number;
-        the default one unless it is given), which has to live as long as the outputs, and nothing is waited for.
-        Raises ``ExecutionError``.
+        Tensors are whatever exports DLPack or has ``__cuda_array_interface__``, of the graph's types and extents, on a
+        GPU also with its strides; scalars that are passed by value are numbers. On a GPU the work is put on ``stream``
+        (a ``cudaStream_t`` as a number; the default one unless it is given), which has to live as long as the outputs.
+        Nothing is waited for but the stream that a ``__cuda_array_interface__`` names, where that is another.
+        Raises ``ExecutionError``; ``BufferError`` where a tensor requires gradients or is negated when it is read.
         """
     def launch(self, pointers: Sequence[int], workspace: int, stream: int, scalars: Sequence[float] = ...) -> None:
         """Puts one execution on a stream of the GPU and returns; nothing is allocated or waited for.

@@ -16,7 +16,7 @@ use crate::dlpack::{CPU, CUDA, Device, ElementType, Managed, View};
 use crate::errors::{detached, execution_error};
 
 /// How long a consumer on another stream waits for what an output is computed by.
-const LIMIT: Duration = Duration::from_secs(600);
+pub(crate) const LIMIT: Duration = Duration::from_secs(600);
 
 /// Memory of an output; of a GPU, with the stream that writes it and the workspace that is used meanwhile.
 pub(crate) enum Memory {

@@ -2,8 +2,10 @@
 
 mod array;
 mod config;
+mod cuda_array;
 mod dlpack;
 mod errors;
+mod exchange;
 mod graph;
 mod operator;
 mod plan;

@@ -1,5 +1,6 @@
 //! Plans: graphs that are ready to be executed.
 
+use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use fusewright::{reference, session};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::array::{Array, Memory};
+use crate::array::{Array, LIMIT, Memory};
 use crate::errors::{detached, execution_error};
 use crate::graph::{Graph, TensorInfo, infos, outer_tensors};
 use crate::tensor::Tensor;
@@ -216,6 +217,8 @@ impl Plan {
             pack.set_pointer(tensor.uid, DevicePointer::from_raw(address));
             held.push(memory);
         }
+        let written_on: BTreeSet<u64> = held.iter().filter_map(Tensor::written_on).collect();
+        detached(py, || written_on.into_iter().try_for_each(|other| raw_stream(plan, other).wait(LIMIT)))?;
         let stream = raw_stream(plan, stream);
         let executed = || {
             let buffer = |bytes: usize| DeviceBuffer::new(context, bytes.max(1), ALIGNMENT);

@@ -1,54 +1,70 @@
-//! Tensors that callers give: whatever exports DLPack.
+//! Tensors that callers give: whatever exports DLPack, or has `__cuda_array_interface__`.
 
 use std::ffi::CStr;
 
 use fusewright::graph::{DataType, FinalTensor};
 use fusewright::host_tensor::HostTensor;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
+use crate::cuda_array::{CudaArray, row_major};
 use crate::dlpack::{CPU, CUDA, CUDA_HOST, CUDA_MANAGED, ElementType, Managed, ManagedVersioned, View};
 use crate::errors::{exception, execution_error};
+use crate::exchange;
 
 const PLAIN: &CStr = c"dltensor";
 const VERSIONED: &CStr = c"dltensor_versioned";
 
-/// Memory of another library, which stays valid while its capsule lives.
+/// Memory of another library, which stays valid while its owner lives.
 pub(crate) struct Tensor<'py> {
-    _capsule: Bound<'py, PyCapsule>,
+    /// A capsule, or the object itself.
+    _owner: Bound<'py, PyAny>,
     address: usize,
     device: (i32, i32),
     element: ElementType,
     dim: Vec<i64>,
     stride: Vec<i64>,
+    /// The stream whose work writes the memory, where the caller has to wait for it.
+    written_on: Option<u64>,
 }
 
 impl<'py> Tensor<'py> {
     /// Asks an object for its memory; on a GPU, as work on `stream` may use it.
     pub(crate) fn of(object: &Bound<'py, PyAny>, stream: Option<u64>) -> PyResult<Self> {
-        let py = object.py();
-        if !object.hasattr("__dlpack__")? {
-            let found = object.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("required: a tensor that exports DLPack; found: {found}")));
+        require_own_values(object)?;
+        if let Some(view) = exchange::view(object, stream)? {
+            return Ok(Self::of_view(object.clone(), &view));
         }
-        let keywords = PyDict::new(py);
-        if let Some(stream) = stream {
-            // the legacy default stream has a number of its own
-            keywords.set_item("stream", if stream == 0 { 1 } else { stream })?;
+        if object.hasattr("__dlpack__")? {
+            return Self::of_capsule(capsule(object, stream)?);
         }
-        let plain = || object.call_method("__dlpack__", (), Some(&keywords));
-        let with_version = || {
-            let keywords = keywords.copy()?;
-            keywords.set_item("max_version", (1, 1))?;
-            object.call_method("__dlpack__", (), Some(&keywords))
-        };
-        let capsule = match with_version() {
-            Err(error) if error.is_instance_of::<PyTypeError>(py) => plain(),
-            given => given,
-        }?;
-        let capsule = capsule.cast_into::<PyCapsule>()?;
-        Self::of_capsule(capsule)
+        match object.getattr_opt("__cuda_array_interface__")? {
+            Some(interface) => Ok(Self::of_cuda_array(object.clone(), CudaArray::of(&interface)?, stream)),
+            None => {
+                let (required, found) =
+                    ("a tensor that exports DLPack or has __cuda_array_interface__", object.get_type());
+                Err(PyTypeError::new_err(format!("required: {required}; found: {}", found.name()?)))
+            }
+        }
+    }
+
+    /// Memory of a GPU: of which one its address says, to the driver.
+    fn of_cuda_array(owner: Bound<'py, PyAny>, array: CudaArray, stream: Option<u64>) -> Self {
+        let CudaArray { address, element, dim, stride, stream: written_on } = array;
+        let written_on = written_on.filter(|&written_on| Some(written_on) != stream);
+        Self { _owner: owner, address, device: (CUDA_MANAGED, 0), element, dim, stride, written_on }
+    }
+
+    fn of_view(owner: Bound<'py, PyAny>, view: &View) -> Self {
+        let (address, device) = (view.data.addr() + view.byte_offset as usize, (view.device.kind, view.device.id));
+        let (dim, stride) = layout(view);
+        Self { _owner: owner, address, device, element: view.element, dim, stride, written_on: None }
+    }
+
+    /// The stream whose work has to be done before the memory is read.
+    pub(crate) fn written_on(&self) -> Option<u64> {
+        self.written_on
     }
 
     fn of_capsule(capsule: Bound<'py, PyCapsule>) -> PyResult<Self> {
@@ -68,9 +84,7 @@ impl<'py> Tensor<'py> {
             // SAFETY: as above.
             &unsafe { managed.cast::<Managed>().as_ref() }.view
         };
-        let (address, device, element) = (view.data.addr() + view.byte_offset as usize, view.device, view.element);
-        let (dim, stride) = layout(view);
-        Ok(Self { _capsule: capsule, address, device: (device.kind, device.id), element, dim, stride })
+        Ok(Self::of_view(capsule.clone().into_any(), view))
     }
 
     /// That type and extents are those of a graph's tensor.
@@ -109,7 +123,7 @@ impl<'py> Tensor<'py> {
         for _ in 0..count.max(0) {
             let offset: i64 = index.iter().zip(&self.stride).map(|(i, stride)| i * stride).sum();
             let address = self.address.wrapping_add_signed(offset as isize * size as isize);
-            // SAFETY: an element of the view, whose memory the capsule keeps.
+            // SAFETY: an element of the view, whose memory the owner keeps.
             bytes.extend_from_slice(unsafe {
                 std::slice::from_raw_parts(std::ptr::with_exposed_provenance(address), size)
             });
@@ -148,6 +162,41 @@ impl<'py> Tensor<'py> {
     }
 }
 
+/// That a tensor's values are those in its memory: PyTorch has some that are negated when they are read, and exports them as they lie.
+fn require_own_values(object: &Bound<'_, PyAny>) -> PyResult<()> {
+    let is_negated = match object.getattr_opt("is_neg")? {
+        Some(is_negated) => is_negated.call0()?.is_truthy()?,
+        None => false,
+    };
+    match is_negated {
+        true => Err(PyBufferError::new_err(
+            "found a tensor whose values are negated when they are read; required: resolve_neg() of it",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// What `__dlpack__` gives, of the newest version that the object knows.
+fn capsule<'py>(object: &Bound<'py, PyAny>, stream: Option<u64>) -> PyResult<Bound<'py, PyCapsule>> {
+    let py = object.py();
+    let keywords = PyDict::new(py);
+    if let Some(stream) = stream {
+        // the legacy default stream has a number of its own
+        keywords.set_item("stream", if stream == 0 { 1 } else { stream })?;
+    }
+    let plain = || object.call_method("__dlpack__", (), Some(&keywords));
+    let with_version = || {
+        let keywords = keywords.copy()?;
+        keywords.set_item("max_version", (1, 1))?;
+        object.call_method("__dlpack__", (), Some(&keywords))
+    };
+    let capsule = match with_version() {
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => plain(),
+        given => given,
+    }?;
+    Ok(capsule.cast_into::<PyCapsule>()?)
+}
+
 /// Extents and strides of a view, strides in elements; none given means that the last axis is innermost.
 fn layout(view: &View) -> (Vec<i64>, Vec<i64>) {
     let rank = usize::try_from(view.ndim).unwrap_or(0);
@@ -160,9 +209,6 @@ fn layout(view: &View) -> (Vec<i64>, Vec<i64>) {
     if !view.strides.is_null() {
         return (dim, copied(view.strides));
     }
-    let mut stride = vec![1; rank];
-    for axis in (1..rank).rev() {
-        stride[axis - 1] = stride[axis] * dim[axis];
-    }
+    let stride = row_major(&dim);
     (dim, stride)
 }

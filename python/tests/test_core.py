@@ -133,7 +133,9 @@ def test_tensors_that_do_not_fit_are_named(
 
 
 def test_what_is_no_tensor_is_a_type_error(host: fusewright.Session, matmul_relu: Make) -> None:
-    with pytest.raises(TypeError, match="required: a tensor that exports DLPack; found: list"):
+    with pytest.raises(
+        TypeError, match="required: a tensor that exports DLPack or has __cuda_array_interface__; found: list"
+    ):
         host.plan(matmul_relu()).run([1.0], [2.0])
 
 

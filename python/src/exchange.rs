@@ -1,0 +1,86 @@
+//! DLPack's exchange API (version 1.3 of its header): tensors by functions that a framework's type names, without a call of Python.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::mem::MaybeUninit;
+
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::dlpack::{CPU, View};
+
+const NAME: &CStr = c"dlpack_exchange_api";
+const ATTRIBUTE: &str = "__dlpack_c_exchange_api__";
+
+/// The major version whose structure is known.
+const MAJOR: u32 = 1;
+
+/// What all versions begin with.
+#[repr(C)]
+struct Header {
+    major: u32,
+    minor: u32,
+    older: *const Self,
+}
+
+/// A framework's functions; those that give and take owners are not called.
+#[repr(C)]
+struct Api {
+    header: Header,
+    _allocate: *const c_void,
+    _export: *const c_void,
+    _import: *const c_void,
+    view: Option<unsafe extern "C" fn(object: *mut c_void, view: *mut View) -> c_int>,
+    current_stream: Option<unsafe extern "C" fn(kind: i32, id: i32, stream: *mut *mut c_void) -> c_int>,
+}
+
+/// The view of a tensor whose type has the API, valid while the object lives and nobody resizes it. `None` where `__dlpack__` has to be asked: there is no such API,
+/// it exports no view, memory of a GPU is not written on `stream`, or the object has to be refused.
+pub(crate) fn view(object: &Bound<'_, PyAny>, stream: Option<u64>) -> PyResult<Option<View>> {
+    let Some(api) = api(object)? else { return Ok(None) };
+    let Some(export) = api.view else { return Ok(None) };
+    if requires_gradient(object)? {
+        return Ok(None);
+    }
+    let mut view = MaybeUninit::uninit();
+    // SAFETY: a function of the object's own type, called with the interpreter held; it fills the view or raises.
+    let raised = unsafe { export(object.as_ptr().cast(), view.as_mut_ptr()) } != 0;
+    if raised {
+        return Err(PyErr::fetch(object.py()));
+    }
+    // SAFETY: filled, as nothing was raised.
+    let view = unsafe { view.assume_init() };
+    let is_ready = view.device.kind == CPU || Some(current_stream(object.py(), api, &view)?) == stream;
+    Ok(is_ready.then_some(view))
+}
+
+/// The functions of an object's type, of the known version.
+fn api<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<&'py Api>> {
+    let Ok(capsule) = object.get_type().getattr(ATTRIBUTE) else { return Ok(None) };
+    let capsule = capsule.cast_into::<PyCapsule>()?;
+    let mut header = capsule.pointer_checked(Some(NAME))?.cast::<Header>().as_ptr().cast_const();
+    // SAFETY: a capsule of this name holds a chain of structures that live as long as the process.
+    while let Some(found) = unsafe { header.as_ref() } {
+        if found.major == MAJOR {
+            // SAFETY: of this version it is the whole structure.
+            return Ok(unsafe { header.cast::<Api>().as_ref() });
+        }
+        header = found.older;
+    }
+    Ok(None)
+}
+
+/// Whether it is a tensor of PyTorch that requires gradients, which `__dlpack__` refuses.
+fn requires_gradient(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    object.getattr_opt("requires_grad")?.map_or(Ok(false), |requires| requires.is_truthy())
+}
+
+/// The stream on which the framework works with a device now.
+fn current_stream(py: Python<'_>, api: &Api, view: &View) -> PyResult<u64> {
+    let Some(current_stream) = api.current_stream else { return Ok(u64::MAX) };
+    let mut stream = std::ptr::null_mut();
+    // SAFETY: as for views.
+    match unsafe { current_stream(view.device.kind, view.device.id, &raw mut stream) } {
+        0 => Ok(stream.expose_provenance() as u64),
+        _ => Err(PyErr::fetch(py)),
+    }
+}
