@@ -8,12 +8,12 @@ use cudarc::cudnn::sys::cudnnStatus_t as Status;
 
 use super::failure::{Failure, Result};
 use super::gate;
-use super::registry::Registry;
+use super::registry::{NUMBERS, Registry};
 use crate::error::Error;
 use crate::plan::{DeviceContext, Driver, Stream};
 use crate::session::{Session, SessionOptions};
 
-static HANDLES: Registry<Handle> = Registry::new();
+static HANDLES: Registry<Handle> = Registry::new(&NUMBERS);
 
 /// The sessions that the handles of a device share, as long as there is one; by the process (see [`gate::forks`]) and the device.
 static SESSIONS: Mutex<BTreeMap<(usize, u32), Weak<Session>>> = Mutex::new(BTreeMap::new());

@@ -33,7 +33,7 @@ mod legacy;
 mod objects;
 mod operation;
 mod plan;
-mod registry;
+pub mod registry;
 mod tensor;
 #[cfg(test)]
 mod tests;

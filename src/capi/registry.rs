@@ -1,23 +1,22 @@
-//! What callers hold pointers to, by numbers that are given out once.
+//! What callers hold pointers to, by numbers that are given out once: never addresses to follow. The library that forwards to another has
+//! registries of its own.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// Parts that are locked on their own, so that threads do not wait for each other.
 const SHARDS: usize = 64;
 
-/// The first number, and the distance of two: none is an address that a program could hold by accident, as user space ends
-/// below 2^47 on x86-64 and 2^52 on AArch64.
-const FIRST: usize = 0x7fd0_0000_0000_0010;
+/// The distance of two numbers.
 const STEP: usize = 16;
 
 /// The objects of a part by their numbers; none until the first comes.
 type Shard<T> = RwLock<Option<HashMap<usize, Arc<T>, BuildHasherDefault<NumberHasher>>>>;
 
-/// Hashes numbers that are our own, in a part of the time that hashing against collisions takes.
+/// Hashes numbers that are our own, or addresses, in a part of the time that hashing against collisions takes.
 #[derive(Default)]
 struct NumberHasher(u64);
 
@@ -36,40 +35,61 @@ impl Hasher for NumberHasher {
     }
 }
 
-/// The number that comes next. All registries share it, so that a pointer to an object of another kind is found out, too.
-static NEXT: AtomicUsize = AtomicUsize::new(FIRST);
+/// Numbers that are given out once each. Registries share them, so that a pointer to an object of another kind is found out, too.
+pub struct Numbers(AtomicUsize);
 
-/// Objects of one kind under the numbers that stand for them. A number is never given out again.
-pub(super) struct Registry<T> {
+impl Numbers {
+    /// None is an address that a program could hold by accident where the first is above 2^52: user space ends below 2^47 on x86-64 and 2^52 on AArch64.
+    pub const fn from(first: usize) -> Self {
+        Self(AtomicUsize::new(first))
+    }
+
+    fn next(&self) -> usize {
+        self.0.fetch_add(STEP, Ordering::Relaxed)
+    }
+}
+
+/// Those of this library's objects.
+pub(super) static NUMBERS: Numbers = Numbers::from(0x7fd0_0000_0000_0010);
+
+/// Objects of one kind under the numbers that stand for them, or under other keys.
+pub struct Registry<T> {
     shards: [Shard<T>; SHARDS],
+    numbers: &'static Numbers,
 }
 
 impl<T> Registry<T> {
-    pub(super) const fn new() -> Self {
-        Self { shards: [const { RwLock::new(None) }; SHARDS] }
+    /// A registry without objects, which has numbers from these.
+    pub const fn new(numbers: &'static Numbers) -> Self {
+        Self { shards: [const { RwLock::new(None) }; SHARDS], numbers }
     }
 
-    fn shard(&self, number: usize) -> &Shard<T> {
-        &self.shards[number / STEP % SHARDS]
+    fn shard(&self, key: usize) -> &Shard<T> {
+        &self.shards[key / STEP % SHARDS]
     }
 
-    /// Keeps an object; gives the pointer that stands for it.
-    pub(super) fn insert(&self, object: T) -> *mut c_void {
-        let number = NEXT.fetch_add(STEP, Ordering::Relaxed);
-        let mut shard = self.shard(number).write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        shard.get_or_insert_default().insert(number, Arc::new(object));
+    /// Keeps an object under a number that is never given out again; gives the pointer that stands for it.
+    pub fn insert(&self, object: T) -> *mut c_void {
+        let number = self.numbers.next();
+        self.insert_at(number, object);
         std::ptr::without_provenance_mut(number)
     }
 
+    /// Keeps an object under a key, in place of another.
+    pub fn insert_at(&self, key: usize, object: T) {
+        let mut shard = self.shard(key).write().unwrap_or_else(PoisonError::into_inner);
+        shard.get_or_insert_default().insert(key, Arc::new(object));
+    }
+
     /// The object that a pointer stands for; `None` for every other pointer.
-    pub(super) fn get(&self, pointer: *const c_void) -> Option<Arc<T>> {
-        let shard = self.shard(pointer.addr()).read().unwrap_or_else(std::sync::PoisonError::into_inner);
+    pub fn get(&self, pointer: *const c_void) -> Option<Arc<T>> {
+        let shard = self.shard(pointer.addr()).read().unwrap_or_else(PoisonError::into_inner);
         shard.as_ref()?.get(&pointer.addr()).cloned()
     }
 
     /// Forgets an object; others may go on holding it. `None` where the pointer stands for none.
-    pub(super) fn remove(&self, pointer: *const c_void) -> Option<Arc<T>> {
-        let mut shard = self.shard(pointer.addr()).write().unwrap_or_else(std::sync::PoisonError::into_inner);
+    pub fn remove(&self, pointer: *const c_void) -> Option<Arc<T>> {
+        let mut shard = self.shard(pointer.addr()).write().unwrap_or_else(PoisonError::into_inner);
         shard.as_mut()?.remove(&pointer.addr())
     }
 }

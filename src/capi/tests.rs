@@ -562,7 +562,7 @@ fn devices_that_nothing_fits_are_refused() {
 
 #[test]
 fn a_pointer_to_another_kind_of_object_is_found_out() {
-    let (letters, numbers) = (registry::Registry::new(), registry::Registry::new());
+    let (letters, numbers) = (registry::Registry::new(&registry::NUMBERS), registry::Registry::new(&registry::NUMBERS));
     let (letter, number) = (letters.insert('a'), numbers.insert(1));
     assert_eq!((letters.get(letter).as_deref(), numbers.get(number).as_deref()), (Some(&'a'), Some(&1)));
     assert_eq!((letters.get(number), numbers.get(letter)), (None, None));

@@ -4,15 +4,16 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use fusewright::capi::registry::Registry;
 use fusewright::device::Device;
 use fusewright::plan::Driver;
 
+use super::NUMBERS;
 use super::numbers::status;
-use super::registry::Registry;
 use super::sides::{Pointer, Refusal, Side};
 
 /// By the real library's handles.
-static HANDLES: Registry<Handle> = Registry::new();
+static HANDLES: Registry<Handle> = Registry::new(&NUMBERS);
 
 /// What is kept of a handle of the real library.
 pub(crate) struct Handle {

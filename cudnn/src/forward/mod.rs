@@ -25,14 +25,18 @@ mod numbers;
 mod packs;
 mod pairs;
 mod policy;
-mod registry;
 mod sides;
 mod trace;
 
 use std::path::Path;
 
+use fusewright::capi::registry::Numbers;
+
 use crate::names::{self, NAMES};
 use library::Library;
+
+/// Numbers that stand for what programs hold: below those of `capi`.
+static NUMBERS: Numbers = Numbers::from(0x7fc0_0000_0000_0010);
 
 /// Names the real library; without it there is none.
 const VARIABLE: &str = "FUSEWRIGHT_CUDNN_LIBRARY";

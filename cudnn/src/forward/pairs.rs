@@ -3,15 +3,16 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
+use fusewright::capi::registry::Registry;
 use fusewright::graph::FinalizedGraph;
 
+use super::NUMBERS;
 use super::errors;
 use super::numbers::{kind, status};
 use super::packs::Pack;
-use super::registry::Registry;
 use super::sides::{Half, Pointer, Refusal, Side};
 
-static PAIRS: Registry<Pair> = Registry::new();
+static PAIRS: Registry<Pair> = Registry::new(&NUMBERS);
 
 /// A descriptor of each side, or why a side has none.
 type Halves = [Result<Arc<Half>, Refusal>; 2];

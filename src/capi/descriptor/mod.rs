@@ -20,13 +20,13 @@ use cudarc::cudnn::sys::cudnnStatus_t as Status;
 use super::attribute::{Access, Attribute, MAX_ELEMENTS};
 use super::attributes;
 use super::failure::{Failure, Result};
-use super::registry::Registry;
+use super::registry::{NUMBERS, Registry};
 pub(super) use given::Given;
 pub(super) use values::Values;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) use vectors::Vector;
 
-static DESCRIPTORS: Registry<Descriptor> = Registry::new();
+static DESCRIPTORS: Registry<Descriptor> = Registry::new(&NUMBERS);
 
 /// Bytes that finalizing makes for each descriptor that is referred to, at most about.
 const REFERRING: usize = 256;
