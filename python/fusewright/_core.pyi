@@ -180,6 +180,15 @@ class Config:
     def name(self) -> str:
         """Engine and knobs, as the command line prints them."""
     @property
+    def knobs(self) -> dict[str, int]:
+        """Values of knobs by their names."""
+    @property
+    def behavior_notes(self) -> list[str]:
+        """cuDNN's notes on how kernels behave; none on the CPU."""
+    @property
+    def numeric_notes(self) -> list[str]:
+        """cuDNN's notes on how kernels compute: ``TENSOR_CORE`` where they have matrix instructions."""
+    @property
     def expected_seconds(self) -> float | None:
         """Time of an execution by the engine's model; none on the CPU."""
     @property

@@ -1,5 +1,6 @@
 //! Configs of engines, as heuristic modes rank them for a graph and a device.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fusewright::device::Device;
@@ -54,6 +55,36 @@ impl Config {
             Offered::Cpu => "cpu".to_owned(),
             Offered::Kernel { config, .. } => config.to_string(),
         }
+    }
+
+    /// Values of knobs by their names.
+    #[getter]
+    fn knobs(&self) -> BTreeMap<&'static str, u32> {
+        match &self.offered {
+            Offered::Cpu => BTreeMap::new(),
+            Offered::Kernel { config, .. } => config.knobs.iter().map(|&(knob, value)| (knob.name(), value)).collect(),
+        }
+    }
+
+    /// cuDNN's notes on how kernels behave: those of all engines of a GPU.
+    #[getter]
+    fn behavior_notes(&self) -> Vec<&'static str> {
+        match &self.offered {
+            Offered::Cpu => Vec::new(),
+            Offered::Kernel { .. } => vec!["RUNTIME_COMPILATION", "SUPPORTS_CUDA_GRAPH_NATIVE_API"],
+        }
+    }
+
+    /// cuDNN's notes on how kernels compute.
+    #[getter]
+    fn numeric_notes(&self, py: Python<'_>) -> Vec<&'static str> {
+        let uses_tensor_cores = match &self.offered {
+            Offered::Cpu => false,
+            Offered::Kernel { selection, config, device } => {
+                py.detach(|| selection.lower(config, device).uses_tensor_cores())
+            }
+        };
+        uses_tensor_cores.then_some("TENSOR_CORE").into_iter().collect()
     }
 
     /// Bytes of memory of the GPU that an execution needs beside the graph's tensors.

@@ -6,16 +6,14 @@ numpy. Operations take the keywords of cuDNN's frontend; what they have beside t
 
 from __future__ import annotations
 
-import json
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, SupportsIndex, overload
+from collections.abc import Callable, Mapping
+from typing import Any, SupportsIndex
 
-from .._core import Config, Graph, Plan, Session, TensorInfo, Verdict
-from .._errors import ExecutionError, InputError, MalformedGraph
+from .._core import Graph, Plan, TensorInfo
+from .._errors import ExecutionError
 from .._handle import Handle, _living
-from .arguments import Choice, _choice, _integers, _kind
-from .enumerations import build_plan_policy, heur_mode
+from .arguments import _kind
 from .execution import (
     _address,
     _Binding,
@@ -26,19 +24,17 @@ from .execution import (
     _scalar,
     _stream_of,
     _swapped,
-    _text,
     _turned,
     _workspace,
 )
-from .fp8_attention import _Fp8Attention
-from .plans import Filter, Plans
+from .selected import _Selected
 from .shapes import MOST_SHAPES, Overrides, overridden, overrides, stated
-from .tensor import Tensor, _inferred
+from .tensor import Tensor
 
 __all__ = ["Tensor", "pygraph"]
 
 
-class pygraph(_Fp8Attention):
+class pygraph(_Selected):
     """A graph of operations that grows by its methods, each of which gives the tensors it makes.
 
     Results are virtual until ``set_output(True)``. Types that are not set are ``io_data_type`` in memory,
@@ -47,131 +43,6 @@ class pygraph(_Fp8Attention):
     ``sm_version``, such as 90, is the chip of ``check``, ``explain`` and ``source`` unless they are given one.
     ``is_cuda_graph_replay_expected`` changes nothing here. Changing a graph after it was built makes it unbuilt.
     """
-
-    def to_json(self) -> str:
-        """The graph as JSON of frontend 1.32; of one that was deserialized, what it was read from."""
-        if self._text is not None:
-            return self._text
-        used: dict[int, Tensor] = {}
-        for node in self._nodes:
-            for tensor in (*node.inputs.values(), *node.outputs.values()):
-                used[tensor._uid] = tensor
-                if tensor._ragged_offset is not None:
-                    used[tensor._ragged_offset._uid] = tensor._ragged_offset
-        context = {
-            **({"name": self._name} if self._name else {}),
-            "io_data_type": self._io_data_type,
-            "intermediate_data_type": self._intermediate_data_type,
-            "compute_data_type": self._compute_data_type,
-            "sm_count": self._sm_count,
-            "is_dynamic_shape_enabled": self._is_dynamic_shape_enabled,
-            "is_override_shape_enabled": self._is_override_shape_enabled,
-        }
-        return json.dumps(
-            {
-                "context": context,
-                "cudnn_backend_version": "9.23.0",
-                "cudnn_frontend_version": 13200,
-                "gid": 1,
-                "json_version": "2.0",
-                "nodes": [node.json() for node in self._nodes],
-                "tensors": [used[uid]._json() for uid in sorted(used)],
-            }
-        )
-
-    def serialize(self) -> str:
-        """The graph as JSON, which ``deserialize`` and ``fusewright.loads`` read."""
-        return self.to_json()
-
-    @overload
-    def deserialize(self, data: str | bytes, /) -> None: ...
-    @overload
-    def deserialize(self, handle: object, data: str | bytes, /) -> None: ...
-    def deserialize(self, *arguments: Any) -> None:
-        """Reads what ``serialize`` wrote into a graph without operations; a handle may come first, whose stream it has.
-
-        Tensors are named by uid or name then. Raises ``MalformedGraph`` for what is no graph, and where operations are
-        in the graph already.
-        """
-        if not 1 <= len(arguments) <= 2:
-            raise TypeError(f"deserialize: found {len(arguments)} arguments; required: what serialize() wrote")
-        *handles, data = arguments
-        if not isinstance(data, str | bytes):
-            raise TypeError(f"deserialize: data: found {_kind(data)}; required: str or bytes")
-        if self._nodes or self._text is not None:
-            raise MalformedGraph(f"graph {self._name!r}: deserialize: it has operations; required: a graph without any")
-        text = data if isinstance(data, str) else _text(data)
-        self._graph = Graph.from_json(text, self._name or "graph")
-        self._text = text
-        if handles and isinstance(handles[0], Handle):
-            self._handle = handles[0]
-
-    def finalize(self) -> Graph:
-        """The graph with all types, extents and strides inferred. Raises ``MalformedGraph``."""
-        if self._graph is None:
-            if not self._nodes:
-                raise MalformedGraph(f"graph {self._name!r}: no operation")
-            self._graph = Graph.from_json(self.to_json(), self._name or "graph")
-            self._inferred = _inferred(self._graph, self._tensors)
-        return self._graph
-
-    def check(self, arch: str | None = None) -> Verdict:
-        """Whether the graph runs on a chip, and every rule that stands against it."""
-        return self.finalize().check(arch or self._arch)
-
-    def explain(self, arch: str | None = None) -> str:
-        """What ``fusewright explain`` prints about the graph."""
-        return self.finalize().explain(arch or self._arch)
-
-    def source(self, arch: str | None = None) -> str:
-        """The CUDA text of the graph's kernel. Raises ``NotSupported``."""
-        return self.finalize().source(arch or self._arch)
-
-    def validate(self) -> None:
-        """Raises ``MalformedGraph`` for a graph that is not well formed."""
-        self.finalize()
-
-    def build_operation_graph(self) -> None:
-        """As ``validate``."""
-        self.finalize()
-
-    def create_execution_plans(self, heuristics: Sequence[Choice] | None = None) -> None:
-        """Lists plans by heuristics' names, each plan once; what is deselected stays so."""
-        where = "create_execution_plans: heuristics"
-        if isinstance(heuristics, str):
-            raise TypeError(f"{where}: found {heuristics!r}; required: a list of heur_modes")
-        modes = [_choice(heur_mode, mode, where) for mode in (["A"] if heuristics is None else heuristics)]
-        if not modes:
-            raise InputError(f"{where}: found none; required: a heur_mode at least")
-        self.finalize()
-        self._modes = list(dict.fromkeys("A" if mode == "OPENSOURCE" else mode for mode in modes))
-        self._select(None)
-        self._plans = None
-        self._bindings.clear()
-
-    def check_support(self) -> None:
-        """Makes the selected plan, the first unless another was selected. Raises ``NotSupported``."""
-        self._planned()
-
-    def build_plans(self, policy: Choice = "HEURISTICS_CHOICE") -> None:
-        """Makes the selected plan, which is the first unless another was selected, or all. Raises ``NotSupported``.
-
-        Of all, some may fail, which raise when they are asked for; the first that does not is selected, unless one is.
-        """
-        is_all = _choice(build_plan_policy, policy, "build_plans: policy") == "ALL"
-        if is_all:
-            first = self._listed().build_all("build_plans")
-            if self._plan is None:
-                self._select(first)
-        self._planned()
-
-    def get_execution_plan_count(self) -> int:
-        """Number of plans in the list of ``create_execution_plans``, deselected ones too. Raises ``NotSupported``."""
-        return len(self._listed().configs)
-
-    def get_plan_name_at_index(self, index: SupportsIndex) -> str:
-        """Engine and knobs of a plan, as the command line prints them."""
-        return self._listed().at(index, "get_plan_name_at_index").name
 
     def get_workspace_size_plan_at_index(
         self,
@@ -188,49 +59,6 @@ class pygraph(_Fp8Attention):
             return self._binding_at(index, given, where).workspace_bytes
         return self._listed().at(index, where).workspace_bytes
 
-    def build_plan_at_index(self, index: SupportsIndex) -> pygraph:
-        """Makes a plan, which is then the one that ``execute`` has."""
-        return self._select(self._listed().built(index, "build_plan_at_index"))
-
-    def select_plan(self, index: SupportsIndex) -> pygraph:
-        """As ``build_plan_at_index``."""
-        return self._select(self._listed().built(index, "select_plan"))
-
-    def deselect_engines(self, engine_names: Iterable[str]) -> pygraph:
-        """Leaves out plans whose names contain one of these; places stay, and the first of the others is selected."""
-        names = [] if isinstance(engine_names, str) else list(engine_names)
-        if isinstance(engine_names, str) or not all(isinstance(name, str) for name in names):
-            raise TypeError(f"deselect_engines: found {engine_names!r}; required: a list of names")
-        return self._leave_out(f"deselect_engines({names})", lambda config: any(name in config.name for name in names))
-
-    def deselect_workspace_greater_than(self, workspace_limit: int) -> pygraph:
-        """Leaves out plans whose kernels need more bytes of memory of a GPU than these, as ``deselect_engines``."""
-        limit = _integers([workspace_limit], "deselect_workspace_greater_than")[0]
-        call = f"deselect_workspace_greater_than({limit})"
-        return self._leave_out(call, lambda config: config.workspace_bytes > limit)
-
-    def _leave_out(self, call: str, leaves_out: Callable[[Config], bool]) -> pygraph:
-        self._filters.append(Filter(call, leaves_out))
-        self._bindings.clear()
-        return self._select(None)
-
-    def _select(self, plan: Plan | None) -> pygraph:
-        self._plan, self._binding = plan, None
-        self._overridden.clear()
-        return self
-
-    def _listed(self) -> Plans:
-        graph = self.finalize()
-        if self._plans is None:
-            self._plans = Plans(self._made_session(), graph, self._modes, self._filters)
-        return self._plans
-
-    def build(self, heuristics: Sequence[Choice] | None = None) -> None:
-        """All steps from ``validate`` to ``build_plans``; plans that are listed already stay as they are."""
-        if self._plans is None:
-            self.create_execution_plans(heuristics)
-        self.build_plans()
-
     def get_workspace_size(
         self,
         handle: object = None,
@@ -244,21 +72,6 @@ class pygraph(_Fp8Attention):
         """
         given = overrides(override_uids, override_shapes, override_strides)
         return self._binding_of(given).workspace_bytes if given else self._planned().workspace_bytes
-
-    def _planned(self) -> Plan:
-        graph = self.finalize()
-        if self._plan is None:
-            self._plan = self._listed().first("plan") if self._is_listed() else self._made_session().plan(graph)
-        return self._plan
-
-    def _is_listed(self) -> bool:
-        """Whether the plan is one of a list, which may not begin with the session's own."""
-        return self._plans is not None or bool(self._filters) or self._modes[0] == "FALLBACK"
-
-    def _made_session(self) -> Session:
-        if self._session is None:
-            self._session = Session()
-        return self._session
 
     def _uid_of(self, key: object) -> int:
         if isinstance(key, Tensor):

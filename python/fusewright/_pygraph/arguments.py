@@ -51,6 +51,12 @@ def _choice(kind: type[_Spelling], value: Choice, where: str) -> str:
     return name
 
 
+def _notes(kind: type[_Spelling], notes: Iterable[Choice], where: str) -> list[str]:
+    if isinstance(notes, str) or not isinstance(notes, Iterable):
+        raise TypeError(f"{where}: found {notes!r}; required: a list of {kind.__name__}s")
+    return [_choice(kind, note, where) for note in notes]
+
+
 def _integers(values: Iterable[Any], where: str) -> list[int]:
     try:
         return [operator.index(value) for value in values]

@@ -26,7 +26,7 @@ from .arguments import (
 )
 from .enumerations import data_type
 from .execution import _Binding
-from .plans import Filter, Plans
+from .plans import Filter, Plans, Replayed
 from .shapes import KernelCache, Overrides
 from .tensor import Tensor, _Inferred, _Node
 
@@ -92,6 +92,7 @@ class _Builder:
         self._filters: list[Filter] = []
         self._bindings: dict[Plan, _Binding] = {}
         self._modes: list[str] = ["A"]
+        self._appended: list[Replayed] = []
 
     def __repr__(self) -> str:
         return f"<pygraph {self._name!r}: {len(self._nodes)} operations, {len(self._tensors)} tensors>"

@@ -51,6 +51,31 @@ class heur_mode(_Spelling):
     OPENSOURCE = enum.auto()
 
 
+class behavior_note(_Spelling):
+    """How kernels behave. All of a GPU have ``RUNTIME_COMPILATION`` and ``SUPPORTS_CUDA_GRAPH_NATIVE_API``."""
+
+    RUNTIME_COMPILATION = enum.auto()
+    REQUIRES_FILTER_INT8x32_REORDER = enum.auto()
+    REQUIRES_BIAS_INT8x32_REORDER = enum.auto()
+    SUPPORTS_CUDA_GRAPH_NATIVE_API = enum.auto()
+    CUBLASLT_DEPENDENCY = enum.auto()
+
+
+class numerical_note(_Spelling):
+    """How kernels compute. Those with matrix instructions have ``TENSOR_CORE``, and none has another."""
+
+    TENSOR_CORE = enum.auto()
+    DOWN_CONVERT_INPUTS = enum.auto()
+    REDUCED_PRECISION_REDUCTION = enum.auto()
+    FFT = enum.auto()
+    NONDETERMINISTIC = enum.auto()
+    WINOGRAD = enum.auto()
+    WINOGRAD_TILE_4x4 = enum.auto()
+    WINOGRAD_TILE_6x6 = enum.auto()
+    WINOGRAD_TILE_13x13 = enum.auto()
+    STRICT_NAN_PROP = enum.auto()
+
+
 class build_plan_policy(_Spelling):
     """Which plans are built: the first, or all."""
 

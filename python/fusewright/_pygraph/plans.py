@@ -19,17 +19,32 @@ class Filter(NamedTuple):
     leaves_out: Callable[[Config], bool]
 
 
+class Replayed(NamedTuple):
+    """A plan that a caller names by what it was told of one: an engine, and values of its knobs."""
+
+    engine: str
+    knobs: dict[str, int]
+
+
 class Plans:
     """Configs of a graph in the order of heuristic modes, each once, and the plans built of them.
 
     Places are those of the list, whatever is left out by ``filters``, which may grow.
     """
 
-    def __init__(self, session: Session, graph: Graph, modes: Sequence[str], filters: Sequence[Filter]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        graph: Graph,
+        modes: Sequence[str],
+        filters: Sequence[Filter],
+        appended: Sequence[Replayed] = (),
+    ) -> None:
         self._session = session
         self._graph = graph
         self._modes = modes
         self._filters = filters
+        self._appended = appended
         self._configs: list[Config] | None = None
         self._built: dict[str, Plan] = {}
 
@@ -38,7 +53,8 @@ class Plans:
         """Raises ``NotSupported``."""
         if self._configs is None:
             listed = [config for mode in self._modes for config in self._session.configs(self._graph, mode)]
-            self._configs = list({config.name: config for config in listed}.values())
+            replayed = [self._offered(given) for given in self._appended]
+            self._configs = [*{config.name: config for config in listed}.values(), *replayed]
         return self._configs
 
     def at(self, index: Any, where: str) -> Config:
@@ -48,6 +64,10 @@ class Plans:
     def built(self, index: Any, where: str) -> Plan:
         """The plan in a place, made when it is first asked for. Raises ``ExecutionError`` where it is left out."""
         return self._allowed(self.at(index, where), where)
+
+    def of(self, plan: Plan) -> Config:
+        """The config that a plan was made of, or else the first."""
+        return next((config for config in self.configs if config.name == plan.config), self.configs[0])
 
     def first(self, where: str) -> Plan:
         """Of those that are not left out."""
@@ -70,7 +90,7 @@ class Plans:
 
     def in_shapes_of(self, graph: Graph) -> Plans:
         """The same list of the graph in other shapes."""
-        return Plans(self._session, graph, self._modes, self._filters)
+        return Plans(self._session, graph, self._modes, self._filters, self._appended)
 
     def build_all(self, where: str) -> Plan:
         """Makes all that are not left out, by as many threads as there are processors; gives the first of them.
@@ -90,6 +110,15 @@ class Plans:
         if len(failures) == len(outcomes):
             raise failures[0]
         return next(made for made in outcomes if not isinstance(made, Exception))
+
+    def _offered(self, given: Replayed) -> Config:
+        """The config of an engine and knobs, of the first engine that takes the graph or of those after it."""
+        for mode in ("A", "FALLBACK"):
+            for config in self._session.configs(self._graph, mode):
+                if (config.engine, config.knobs) == given:
+                    return config
+        wanted = " ".join([given.engine, *(f"{name}={value}" for name, value in given.knobs.items())])
+        raise NotSupported(f"create_execution_plan: graph {self._graph.name!r} has no plan {wanted!r}")
 
     def _place(self, index: Any, where: str) -> int:
         try:
