@@ -874,6 +874,15 @@ LIFE = {
     "select_plan",
     "deselect_engines",
     "deselect_workspace_greater_than",
+    "select_behavior_notes",
+    "deselect_behavior_notes",
+    "select_numeric_notes",
+    "deselect_numeric_notes",
+    "get_behavior_notes",
+    "get_behavior_notes_for_plan_at_index",
+    "get_engine_and_knobs_at_index",
+    "create_execution_plan",
+    "key",
     "execute_plan_at_index",
     "tensor",
     "tensor_like",
@@ -923,7 +932,18 @@ def test_constructor_has_the_keywords_of_cudnn() -> None:
     assert ours - {"session"} <= set(inspect.signature(cudnn.pygraph).parameters)
 
 
-@pytest.mark.parametrize("kind", ["data_type", "heur_mode", "build_plan_policy", "reduction_mode", "tensor_reordering"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "data_type",
+        "heur_mode",
+        "build_plan_policy",
+        "reduction_mode",
+        "tensor_reordering",
+        "behavior_note",
+        "numerical_note",
+    ],
+)
 def test_enumerations_are_those_of_cudnn(kind: str) -> None:
     cudnn = pytest.importorskip("cudnn")
     from fusewright._pygraph import enumerations
