@@ -116,6 +116,10 @@ const MOST_CAPPED: u32 = 64;
 const CAPPED_IN_TURN: u32 = 48;
 const CAPPED_SIDE_BY_SIDE: u32 = 32;
 
+/// Those of a lone warpgroup for what it draws, beyond others, where a step has all of the others: NVRTC 13.0 spills 28 bytes else (70 queries in a step of 80,
+/// heads of 64, half of the probabilities kept).
+const DRAWN_AT_ONCE: u32 = 4;
+
 const MOST_STAGES: u32 = 4;
 
 /// Bytes of the others that L2 holds beside what else goes through it.
@@ -181,8 +185,11 @@ impl Offered {
         }
         let of_caps = if is_capped && others > CAPPED_IN_TURN { CAPPED_SIDE_BY_SIDE } else { 0 };
         let of_left = if leaves_gradients { queries::OF_LEFT } else { 0 };
+        let all = if of_keys { self.plan.extents.queries } else { self.plan.extents.keys };
+        let draws_at_once = self.plan.drawing_registers() > 0 && rows == WGMMA_ROWS && all <= i64::from(others);
+        let of_draws = if draws_at_once { DRAWN_AT_ONCE } else { 0 };
         let fits = |tile: &BackwardTile| {
-            let further = self.plan.further_registers(tile.others, !of_keys) + of_caps + of_left;
+            let further = self.plan.further_registers(tile.others, !of_keys) + of_caps + of_left + of_draws;
             tile.held_registers(outputs) + further <= HELD[tile.consumers as usize]
                 && tile.layout(self.plan.extents.head).bytes <= device.shared_bytes_per_block
         };
