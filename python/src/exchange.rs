@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::dlpack::{CPU, View};
+use crate::dlpack::{CPU, Device, View};
 
 const NAME: &CStr = c"dlpack_exchange_api";
 const ATTRIBUTE: &str = "__dlpack_c_exchange_api__";
@@ -34,7 +34,7 @@ struct Api {
 }
 
 /// The view of a tensor whose type has the API, valid while the object lives and nobody resizes it. `None` where `__dlpack__` has to be asked: there is no such API,
-/// it exports no view, memory of a GPU is not written on `stream`, or the object has to be refused.
+/// it exports no view, memory of a GPU is not written on `stream`, or the object is refused, which that says for users of Python.
 pub(crate) fn view(object: &Bound<'_, PyAny>, stream: Option<u64>) -> PyResult<Option<View>> {
     let Some(api) = api(object)? else { return Ok(None) };
     let Some(export) = api.view else { return Ok(None) };
@@ -45,11 +45,13 @@ pub(crate) fn view(object: &Bound<'_, PyAny>, stream: Option<u64>) -> PyResult<O
     // SAFETY: a function of the object's own type, called with the interpreter held; it fills the view or raises.
     let raised = unsafe { export(object.as_ptr().cast(), view.as_mut_ptr()) } != 0;
     if raised {
-        return Err(PyErr::fetch(object.py()));
+        let error = PyErr::fetch(object.py());
+        return if object.hasattr("__dlpack__")? { Ok(None) } else { Err(error) };
     }
     // SAFETY: filled, as nothing was raised.
     let view = unsafe { view.assume_init() };
-    let is_ready = view.device.kind == CPU || Some(current_stream(object.py(), api, &view)?) == stream;
+    let is_ready =
+        view.device.kind == CPU || stream.is_some() && current_stream(object.py(), api, view.device)? == stream;
     Ok(is_ready.then_some(view))
 }
 
@@ -74,13 +76,13 @@ fn requires_gradient(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     object.getattr_opt("requires_grad")?.map_or(Ok(false), |requires| requires.is_truthy())
 }
 
-/// The stream on which the framework works with a device now.
-fn current_stream(py: Python<'_>, api: &Api, view: &View) -> PyResult<u64> {
-    let Some(current_stream) = api.current_stream else { return Ok(u64::MAX) };
+/// The stream on which the framework works with a device now, if it says so.
+fn current_stream(py: Python<'_>, api: &Api, device: Device) -> PyResult<Option<u64>> {
+    let Some(current_stream) = api.current_stream else { return Ok(None) };
     let mut stream = std::ptr::null_mut();
     // SAFETY: as for views.
-    match unsafe { current_stream(view.device.kind, view.device.id, &raw mut stream) } {
-        0 => Ok(stream.expose_provenance() as u64),
+    match unsafe { current_stream(device.kind, device.id, &raw mut stream) } {
+        0 => Ok(Some(stream.expose_provenance() as u64)),
         _ => Err(PyErr::fetch(py)),
     }
 }

@@ -20,6 +20,7 @@ const VERSIONED: &CStr = c"dltensor_versioned";
 pub(crate) struct Tensor<'py> {
     /// A capsule, or the object itself.
     _owner: Bound<'py, PyAny>,
+    /// 0 of tensors that stand for others, whose elements lie nowhere.
     address: usize,
     device: (i32, i32),
     element: ElementType,
@@ -57,7 +58,8 @@ impl<'py> Tensor<'py> {
     }
 
     fn of_view(owner: Bound<'py, PyAny>, view: &View) -> Self {
-        let (address, device) = (view.data.addr() + view.byte_offset as usize, (view.device.kind, view.device.id));
+        let address = if view.data.is_null() { 0 } else { view.data.addr() + view.byte_offset as usize };
+        let device = (view.device.kind, view.device.id);
         let (dim, stride) = layout(view);
         Self { _owner: owner, address, device, element: view.element, dim, stride, written_on: None }
     }
@@ -87,7 +89,7 @@ impl<'py> Tensor<'py> {
         Ok(Self::of_view(capsule.clone().into_any(), view))
     }
 
-    /// That type and extents are those of a graph's tensor.
+    /// That type and extents are those of a graph's tensor, and that its elements lie in memory.
     fn require(&self, py: Python<'_>, label: &str, tensor: &FinalTensor) -> PyResult<()> {
         let found = self.element.data_type();
         if found != Some(tensor.data_type) {
@@ -98,6 +100,13 @@ impl<'py> Tensor<'py> {
             return Err(execution_error(
                 py,
                 format!("{label}: found shape {:?}; required: {:?}", self.dim, tensor.dim),
+            ));
+        }
+        if self.address == 0 {
+            let why = "as fake tensors and those that wrap others have none";
+            return Err(execution_error(
+                py,
+                format!("{label}: found a tensor without memory, {why}; required: its elements"),
             ));
         }
         Ok(())
