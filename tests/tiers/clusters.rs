@@ -109,16 +109,27 @@ fn chosen(graph: &Graph, knobs: Knobs, device: &Device) -> Result<Vec<EngineConf
     if configs.is_empty() { Err("no config is of this kind".into()) } else { Ok(configs) }
 }
 
-/// `A · B` with what follows, of extents, types of the operands and of the result.
+/// `A · B` with what follows, of extents, types of the operands and of the result; rows of A lie along k.
 fn matmul(
+    extents: [i64; 4],
+    types: [DataType; 2],
+    b_along_k: bool,
+    after: impl Fn(&mut Graph, TensorHandle) -> TensorHandle,
+) -> Graph {
+    laid_out(extents, types, [true, b_along_k], after)
+}
+
+/// The same, where rows of A, and of B, lie along k, or else along m and n.
+fn laid_out(
     [batch, m, n, k]: [i64; 4],
     [operand, result]: [DataType; 2],
-    b_along_k: bool,
+    [a_along_k, b_along_k]: [bool; 2],
     after: impl Fn(&mut Graph, TensorHandle) -> TensorHandle,
 ) -> Graph {
     let mut graph =
         Graph::new().io_data_type(operand).intermediate_data_type(DataType::Float).compute_data_type(DataType::Float);
-    let a = graph.tensor(Tensor::new("A").row_major([batch, m, k]));
+    let stride = if a_along_k { [m * k, k, 1] } else { [m * k, 1, m] };
+    let a = graph.tensor(Tensor::new("A").dim([batch, m, k]).stride(stride));
     let stride = if b_along_k { [k * n, 1, k] } else { [k * n, n, 1] };
     let b = graph.tensor(Tensor::new("B").dim([batch, k, n]).stride(stride));
     let c = graph.matmul("mm", a, b);
@@ -198,8 +209,8 @@ fn ending_inside() -> Vec<(&'static str, Graph)> {
         ("matmul", matmul([1, 277, 328, 264], [BFloat16; 2], true, bare)),
         ("matmul_bias_residual_relu", matmul([1, 341, 328, 200], [Half; 2], true, bias_and_residual)),
         ("matmul_in_rows", matmul([1, 300, 344, 264], [Half; 2], false, bare)),
-        ("matmul_in_columns", matmul_of_columns([328, 280, 200], false)),
-        ("matmul_of_columns_and_rows", matmul_of_columns([280, 344, 136], true)),
+        ("matmul_in_columns", laid_out([1, 328, 280, 200], [Half; 2], [false, false], bare)),
+        ("matmul_of_columns_and_rows", laid_out([1, 280, 344, 136], [Half; 2], [false, true], bare)),
         ("matmuls", matmul([3, 150, 296, 96], [BFloat16; 2], true, bare)),
         ("matmul_few_channels", matmul([1, 277, 300, 40], [Half; 2], true, bare)),
         ("matmul_odd_columns", matmul([1, 265, 297, 136], [BFloat16; 2], true, bare)),
@@ -214,18 +225,6 @@ fn ending_inside() -> Vec<(&'static str, Graph)> {
         ("matmul_in_rows_of_told_extents", told([1, 150, 280, 200], false)),
         ("matmul_of_few_told_rows", told([1, 13, 328, 264], true)),
     ]
-}
-
-/// Of operands whose rows lie along m, and along k or n.
-fn matmul_of_columns([m, n, k]: [i64; 3], b_along_k: bool) -> Graph {
-    let mut graph = Graph::new().io_data_type(DataType::Half).intermediate_data_type(DataType::Float);
-    graph = graph.compute_data_type(DataType::Float);
-    let a = graph.tensor(Tensor::new("A").dim([1, m, k]).stride([m * k, 1, m]));
-    let stride = if b_along_k { [k * n, 1, k] } else { [k * n, n, 1] };
-    let b = graph.tensor(Tensor::new("B").dim([1, k, n]).stride(stride));
-    let c = graph.matmul("mm", a, b);
-    crate::cases::output(&mut graph, c, DataType::Half);
-    graph
 }
 
 /// C and one total of it.

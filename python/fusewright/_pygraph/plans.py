@@ -67,7 +67,7 @@ class Plans:
 
     def of(self, plan: Plan) -> Config:
         """The config that a plan was made of, or else the first."""
-        return next((config for config in self.configs if config.name == plan.config), self.configs[0])
+        return self._named(plan.config) or self.configs[0]
 
     def first(self, where: str) -> Plan:
         """Of those that are not left out."""
@@ -83,7 +83,7 @@ class Plans:
 
         Raises ``ExecutionError`` where it is not in the list, or left out of it.
         """
-        config = next((config for config in self.configs if config.name == name), None)
+        config = self._named(name)
         if config is None:
             raise ExecutionError(f"{where}: {name!r} is no plan of graph {self._graph.name!r} in the shapes given")
         return self._allowed(config, where)
@@ -110,6 +110,9 @@ class Plans:
         if len(failures) == len(outcomes):
             raise failures[0]
         return next(made for made in outcomes if not isinstance(made, Exception))
+
+    def _named(self, name: str) -> Config | None:
+        return next((config for config in self.configs if config.name == name), None)
 
     def _offered(self, given: Replayed) -> Config:
         """The config of an engine and knobs, of the first engine that takes the graph or of those after it."""

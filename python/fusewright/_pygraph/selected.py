@@ -118,27 +118,34 @@ class _Selected(_Described):
 
     def select_behavior_notes(self, notes: Iterable[Choice]) -> Self:
         """Leaves out plans that have not all of these notes, as ``deselect_engines``."""
-        return self._by_notes("select_behavior_notes", behavior_note, notes)
+        return self._by_notes("select_behavior_notes", behavior_note, notes, keeps=True)
 
     def deselect_behavior_notes(self, notes: Iterable[Choice]) -> Self:
         """Leaves out plans that have any of these notes, as ``deselect_engines``."""
-        return self._by_notes("deselect_behavior_notes", behavior_note, notes)
+        return self._by_notes("deselect_behavior_notes", behavior_note, notes, keeps=False)
 
     def select_numeric_notes(self, notes: Iterable[Choice]) -> Self:
         """Leaves out plans that have not all of these notes, as ``deselect_engines``."""
-        return self._by_notes("select_numeric_notes", numerical_note, notes)
+        return self._by_notes("select_numeric_notes", numerical_note, notes, keeps=True)
 
     def deselect_numeric_notes(self, notes: Iterable[Choice]) -> Self:
         """Leaves out plans that have any of these notes, as ``deselect_engines``."""
-        return self._by_notes("deselect_numeric_notes", numerical_note, notes)
+        return self._by_notes("deselect_numeric_notes", numerical_note, notes, keeps=False)
 
-    def _by_notes(self, call: str, kind: type[behavior_note] | type[numerical_note], notes: Iterable[Choice]) -> Self:
+    def _by_notes(
+        self,
+        call: str,
+        kind: type[behavior_note] | type[numerical_note],
+        notes: Iterable[Choice],
+        *,
+        keeps: bool,
+    ) -> Self:
         given = _notes(kind, notes, call)
 
         def leaves_out(config: Config) -> bool:
             of_config = config.behavior_notes if kind is behavior_note else config.numeric_notes
             found = [note in of_config for note in given]
-            return not all(found) if call.startswith("select") else any(found)
+            return not all(found) if keeps else any(found)
 
         return self._leave_out(f"{call}({given})", leaves_out)
 

@@ -10,6 +10,9 @@ use crate::codegen::index::{definition_lines, index_type, spell, spell_with};
 use crate::codegen::names;
 use crate::kernel::{ClusterShape, Coordinate, Fetch, Index, Number, Quantity, Role, TensorMap, Variable, needed};
 
+/// Bytes that rows of boxes begin at, and are, multiples of.
+const UNIT: u32 = 16;
+
 /// The loads of a stage, with the digits that tell where boxes begin.
 pub(super) struct BoxLoads {
     /// What is the same in all steps of a tile.
@@ -307,9 +310,8 @@ impl OperandLoads<'_> {
 
 /// The first coordinate of a dim that lies outside; of the innermost, of which a box begins at 16 bytes, the first that may be one.
 fn outside(map: &TensorMap, position: usize) -> u64 {
-    const UNIT: u64 = 16;
-    let whole = if position == 0 { UNIT / u64::from(map.element.bytes()) } else { 1 };
-    map.dims[position].next_multiple_of(whole)
+    let whole = if position == 0 { UNIT / map.element.bytes() } else { 1 };
+    map.dims[position].next_multiple_of(whole.into())
 }
 
 /// The outermost digit of k and its values, where blocks reach beyond the last tap.
@@ -379,7 +381,6 @@ impl Side<'_> {
 
     /// Bytes of a step's boxes where they end at the edge of C: of what is inside, to 16 bytes where lines run along m or n.
     pub(super) fn edge_bytes(&self) -> Option<String> {
-        const UNIT: u32 = 16;
         let (bytes, inside) = (self.operand().edge?.element.bytes(), self.inside());
         let beyond = self.kernel.tap_row.filter(|_| self.slot == 0).map_or(0, |row| row.rows_beyond());
         let rows = match (self.operand().boxes_along_k(), beyond) {

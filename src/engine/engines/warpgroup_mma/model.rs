@@ -29,8 +29,8 @@ struct Chip {
     written_beside_reads: f64,
 }
 
-/// The same part in matmuls (5,300 configs of 98 products on an H200, 2026-11-30; the first by the model takes 1.017 of the fastest of 64 of them, without this
-/// term 1.026, with 0.4 to 0.5 the same, with 0.6 1.035: 1664×4096×1024 in tiles of 128×64 of which B stays 34 µs, of which reads alone would be 25).
+/// The same part in matmuls (all configs of 64 products on an H200, 2026-11-30, before boxes ended where C does; the first by the model takes 1.017 of the fastest,
+/// without this term 1.026, with 0.4 to 0.5 the same, with 0.6 1.035: 1664×4096×1024 in tiles of 128×64 of which B stays 34 µs, of which reads alone would be 25).
 const WRITTEN_IN_MATMULS: f64 = 0.45;
 
 /// An H200, and an H100 (fitted to some 7,000 configs of 103 graphs, 2026-11-25, with all other constants as they are of an H200).
