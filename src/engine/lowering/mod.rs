@@ -39,7 +39,7 @@ pub(super) use composite::taken_apart;
 pub(super) use converted::with_converted_operands;
 pub(super) use copied::CopiedOperands;
 pub(super) use multiplied::{
-    fp8_registers, may_round_to_tf32, multiplied_type, promotes, tf32_is_allowed, unpacks_fp8,
+    fp8_registers, may_round_to_tf32, multiplied_type, promotes, rounds_to_tf32, tf32_is_allowed, unpacks_fp8,
 };
 pub(super) use operand::{Instruction, OperandPlan, Straddling, are_boxed};
 pub(super) use pass::{

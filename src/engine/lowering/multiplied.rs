@@ -62,6 +62,12 @@ pub(in crate::engine) fn fp8_registers(multiply: &Multiply, device: &Device) -> 
     }
 }
 
+/// Whether FLOAT operands are rounded where a product is multiplied in a type.
+pub(in crate::engine) fn rounds_to_tf32(graph: &FinalizedGraph, product: &Product, operand: MmaType) -> bool {
+    let is_float = |id| graph.tensor(id).data_type == DataType::Float;
+    operand == MmaType::Tf32 && product.tensors().into_iter().any(is_float)
+}
+
 /// Whether FLOAT operands may be rounded to TF32.
 ///
 /// # Errors
@@ -71,9 +77,7 @@ pub(in crate::engine) fn tf32_is_allowed(
     product: &Product,
     operand: MmaType,
 ) -> Result<(), String> {
-    let is_float = |id| graph.tensor(id).data_type == DataType::Float;
-    let rounds = operand == MmaType::Tf32 && product.tensors().into_iter().any(is_float);
-    if rounds { may_round_to_tf32() } else { Ok(()) }
+    if rounds_to_tf32(graph, product, operand) { may_round_to_tf32() } else { Ok(()) }
 }
 
 /// Whether the environment lets FLOAT be rounded to TF32.
