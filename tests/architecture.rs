@@ -411,6 +411,7 @@ fn the_abi_is_in_order() {
             "attention",
             "kernels",
             "engine",
+            "quick",
             "plan",
             "objects",
             "callback",

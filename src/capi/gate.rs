@@ -136,17 +136,43 @@ fn watch_forks() {
     }
 }
 
+/// Has the end of the process wait for the calls of other threads: what they are in may be gone before they are. Once; asked for when a compiler is
+/// loaded, so that the process waits before the compiler ends.
+pub(super) fn watch_exit() {
+    static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+    if !IS_WATCHED.swap(true, Ordering::Relaxed) {
+        #[cfg(unix)]
+        // SAFETY: the function goes with the library, which is never unloaded.
+        unsafe {
+            // without memory for it, the end is as it was
+            libc::atexit(wait_for_others);
+        }
+    }
+}
+
+#[cfg(unix)]
+extern "C" fn wait_for_others() {
+    // a thread that ends the process may have no thread-locals any more
+    let own = THREAD.try_with(Thread::own).unwrap_or(0);
+    wait_until_inside(own);
+}
+
+/// Waits until no more calls than these are inside, for some time at most; whether that is so.
+fn wait_until_inside(own: usize) -> bool {
+    let end = Instant::now() + PATIENCE;
+    let others = || INSIDE.iter().map(|part| part.0.load(Ordering::SeqCst)).sum::<usize>() > own;
+    while others() && Instant::now() < end {
+        std::thread::sleep(PAUSE);
+    }
+    !others()
+}
+
 /// Before a fork: closes the gate, and waits for the calls of other threads.
 extern "C" fn prepare() {
     THREAD.with(|thread| {
         thread.is_forking.set(true);
         CLOSED.0.fetch_add(1, Ordering::SeqCst);
-        let end = Instant::now() + PATIENCE;
-        let others = || INSIDE.iter().map(|part| part.0.load(Ordering::SeqCst)).sum::<usize>() > thread.own();
-        while others() && Instant::now() < end {
-            std::thread::sleep(PAUSE);
-        }
-        thread.is_alone.set(!others());
+        thread.is_alone.set(wait_until_inside(thread.own()));
     });
 }
 

@@ -10,7 +10,7 @@
 //! - `attributes` is the table of what each descriptor has; `descriptor` sets, gets and finalizes by it; `objects` says
 //!   what each kind becomes then.
 //! - `operation`, `graph` and `attention` make a [`Graph`](crate::graph::Graph) of descriptors, `engine` answers for engines,
-//!   configs and heuristics, `plan` builds and executes, `kernels` are the binaries that an application keeps itself.
+//!   configs and heuristics, `plan` builds and executes, `quick` does so with another config until the plan's is built, `kernels` are the binaries that an application keeps itself.
 //!
 //! Names and numbers of the ABI are those of cudarc's bindings of cuDNN 9.21.
 
@@ -33,6 +33,7 @@ mod legacy;
 mod objects;
 mod operation;
 mod plan;
+mod quick;
 pub mod registry;
 mod tensor;
 #[cfg(test)]
@@ -42,3 +43,4 @@ pub(crate) mod translate;
 pub use exports::*;
 pub use graph::finalized_graph;
 pub use legacy::*;
+pub use plan::settle;

@@ -16,18 +16,17 @@ use super::engine::{self, Config, Engine, reserved};
 use super::failure::{Failure, Result};
 use super::graph::OperationGraph;
 use super::handle::{self, Handle};
+use super::quick;
 use crate::device::Device;
 use crate::engine::{EngineConfig, Selection};
 use crate::error::Error;
 use crate::graph::{DataType, Expectation, Expected, Scalar};
-use crate::plan::{DevicePointer, ExecutionPlan, Unfit, VariantPack, WORKSPACE_ALIGNMENT, Workspace};
-use crate::session::{self, Binary, KernelCache, Session, SessionOptions, TensorShape};
+use crate::plan::{DevicePointer, ExecutionPlan, Stream, Unfit, VariantPack, WORKSPACE_ALIGNMENT, Workspace};
+use crate::session::{self, Binary, KernelCache, QuickPlan, Session, SessionOptions, TensorShape};
 
 /// A graph compiled for a device, and loaded where there is one.
 pub(super) struct Plan {
-    binary: Arc<Binary>,
-    /// By the first execution, where the plan was made without a handle.
-    loaded: OnceLock<Arc<session::Plan>>,
+    made: Made,
     /// Plans in other shapes, one for each binary that is another: executions that were captured run it as long as the plan lives.
     of_shapes: Mutex<Vec<Arc<session::Plan>>>,
     /// Held by the execution that loads it.
@@ -38,6 +37,23 @@ pub(super) struct Plan {
     expectations: Vec<Expectation>,
     /// What a config that is got from the plan belongs to; set for plans of texts.
     handle: Option<Arc<Handle>>,
+}
+
+/// What was built.
+enum Made {
+    /// A binary, which the first execution loads, where the plan was made without a handle.
+    Binary { binary: Arc<Binary>, loaded: OnceLock<Arc<session::Plan>> },
+    /// A plan that is there soon, until that of the config is.
+    Quick(QuickPlan),
+}
+
+/// Which of two plans, where a quick one executes until the best is there.
+#[derive(Clone, Copy)]
+enum Wanted {
+    /// What is there.
+    Soon,
+    /// The best one, which is waited for: it stays what it is.
+    Settled,
 }
 
 /// Pointers by uids, and a workspace, as they were given.
@@ -78,6 +94,11 @@ fn build(given: &Given<'_>, own: Option<Arc<Handle>>) -> Result<Plan> {
     if engine.device != *handle.session.device() {
         // properties of another device than the handle's: its configs may not fit
         require_offered(&handle, config, &engine.selection)?;
+    }
+    if quick::is_asked_for() {
+        let plan = quick::plan(&handle.session, &engine.selection, config, kernels);
+        let made = Made::Quick(plan.map_err(|error| Failure::of_build(&error))?);
+        return Ok(Plan::of(made, None).expecting(expectations));
     }
     let plan = handle.session.plan_from(&engine.selection, config, kernels.as_deref());
     let plan = plan.map_err(|error| Failure::of_build(&error))?;
@@ -174,12 +195,15 @@ fn read(given: &Given<'_>, handle: Option<Arc<Handle>>, text: &str) -> Result<Pl
 
 impl Plan {
     fn new(binary: Arc<Binary>, loaded: Option<Arc<session::Plan>>, handle: Option<Arc<Handle>>) -> Self {
-        let tensors = binary.graph().tensors();
+        Self::of(Made::Binary { binary, loaded: loaded.map_or_else(OnceLock::new, OnceLock::from) }, handle)
+    }
+
+    fn of(made: Made, handle: Option<Arc<Handle>>) -> Self {
+        let tensors = made.binary().graph().tensors();
         let scalars = tensors.filter(|tensor| tensor.is_pass_by_value && tensor.value.is_none());
         let scalars = scalars.map(|tensor| (tensor.uid, tensor.data_type)).collect();
-        let loaded = loaded.map_or_else(OnceLock::new, OnceLock::from);
         let of_shapes = Mutex::default();
-        Self { binary, loaded, of_shapes, loading: Mutex::new(()), scalars, expectations: Vec::new(), handle }
+        Self { made, of_shapes, loading: Mutex::new(()), scalars, expectations: Vec::new(), handle }
     }
 
     /// The same, whose executions are held to what a graph was taken for.
@@ -189,16 +213,21 @@ impl Plan {
 
     /// The engine config of a plan that was read from a text.
     fn config(&self) -> Result<Arc<Descriptor>> {
-        let graph = OperationGraph::of(Arc::clone(self.binary.graph()), self.handle.clone());
-        let device = Arc::new(self.binary.device().clone());
-        let engine = Engine::new(Arc::new(graph), device, Selection::clone(self.binary.selection()))?;
+        let binary = self.made.binary();
+        let graph = OperationGraph::of(Arc::clone(binary.graph()), self.handle.clone());
+        let device = Arc::new(binary.device().clone());
+        let engine = Engine::new(Arc::new(graph), device, Selection::clone(binary.selection()))?;
         let engine = Arc::new(engine);
-        Ok(engine::result(&engine, &engine::described(&engine), self.binary.config().clone()))
+        Ok(engine::result(&engine, &engine::described(&engine), binary.config().clone()))
     }
 
     /// What the plan is read back from: its binary, and the expectations, which no graph of a binary has.
     fn text(&self) -> String {
-        let mut text = self.binary.to_json();
+        let binary = match &self.made {
+            Made::Binary { binary, .. } => binary,
+            Made::Quick(plan) => plan.settled().binary(),
+        };
+        let mut text = binary.to_json();
         if !self.expectations.is_empty() && text.pop() == Some('}') {
             let rows: Vec<ExpectationText> = self.expectations.iter().map(ExpectationText::of).collect();
             text += &format!(",\"expected\":{}}}", serde_json::json!(rows));
@@ -207,18 +236,22 @@ impl Plan {
     }
 
     /// The plan on a GPU: that of the handle, where it was made without one.
-    fn loaded(&self, handle: &Handle) -> Result<&Arc<session::Plan>> {
-        let _loading = match self.loaded.get() {
+    fn loaded(&self, handle: &Handle, wanted: Wanted) -> Result<&Arc<session::Plan>> {
+        let (binary, loaded) = match (&self.made, wanted) {
+            (Made::Binary { binary, loaded }, _) => (binary, loaded),
+            (Made::Quick(plan), Wanted::Soon) => return Ok(plan.current()),
+            (Made::Quick(plan), Wanted::Settled) => return Ok(plan.settled()),
+        };
+        let _loading = match loaded.get() {
             Some(plan) => return Ok(plan),
             None => self.loading.lock().unwrap_or_else(PoisonError::into_inner),
         };
-        if self.loaded.get().is_none() {
-            let plan =
-                handle.session.load_binary(Arc::clone(&self.binary)).map_err(|error| Failure::of_build(&error))?;
-            self.loaded.get_or_init(|| Arc::new(plan));
+        if loaded.get().is_none() {
+            let plan = handle.session.load_binary(Arc::clone(binary)).map_err(|error| Failure::of_build(&error))?;
+            loaded.get_or_init(|| Arc::new(plan));
         }
         let missing = || Failure::bad("the plan is not loaded");
-        self.loaded.get().ok_or_else(missing)
+        loaded.get().ok_or_else(missing)
     }
 
     /// The plan in the shapes of a pack, where that has some.
@@ -226,12 +259,12 @@ impl Plan {
         if pack.shapes.is_empty() {
             return Ok(None);
         }
-        if !self.binary.graph().is_dynamic() {
+        let graph = loaded.binary().graph();
+        if !graph.is_dynamic() {
             let flag = Name::CUDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED;
             let message = format!("the pack has other shapes; required: a graph of which {flag:?} is set");
             return Err(Failure::new(Status::CUDNN_STATUS_NOT_SUPPORTED_INVALID_DYNAMIC_SHAPE, message));
         }
-        let graph = self.binary.graph();
         let is_known =
             |shape: &&TensorShape| graph.tensor_by_uid(shape.uid).is_some_and(|id| !graph.tensor(id).is_virtual);
         // the rest is passed over, as in packs
@@ -247,7 +280,7 @@ impl Plan {
     /// Keeps the binary of a plan in other shapes, where it is none that is kept.
     fn keep(&self, plan: &Arc<session::Plan>) {
         let is_of = |binary: &Binary| Arc::ptr_eq(binary.cubin(), plan.binary().cubin());
-        if is_of(&self.binary) {
+        if is_of(self.made.binary()) {
             return;
         }
         let mut kept = self.of_shapes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -289,7 +322,7 @@ impl Plan {
     }
 
     fn workspace(&self, pack: &Pack) -> Workspace {
-        let bytes = self.binary.source().workspace_bytes;
+        let bytes = self.made.workspace_bytes();
         let address = match (bytes, pack.workspace as u64) {
             (0, _) => return Workspace::NONE,
             (_, 0) => 0,
@@ -301,11 +334,29 @@ impl Plan {
     }
 }
 
+impl Made {
+    /// A binary of the graph: one that executions may have.
+    fn binary(&self) -> &Arc<Binary> {
+        match self {
+            Self::Binary { binary, .. } => binary,
+            Self::Quick(plan) => plan.current().binary(),
+        }
+    }
+
+    /// Bytes of workspace that executions need.
+    fn workspace_bytes(&self) -> u64 {
+        match self {
+            Self::Binary { binary, .. } => binary.source().workspace_bytes,
+            Self::Quick(plan) => plan.workspace_bytes(),
+        }
+    }
+}
+
 impl Object for Plan {
     fn attribute(&self, name: Name) -> Result<Option<Values>> {
         Ok(Some(match name {
             Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE => {
-                Values::Int64(vec![reserved(self.binary.source().workspace_bytes) as i64])
+                Values::Int64(vec![reserved(self.made.workspace_bytes()) as i64])
             }
             Name::CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION => Values::Char(self.text().into_bytes()),
             Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG => Values::Descriptors(vec![self.config()?]),
@@ -410,8 +461,11 @@ pub(super) unsafe fn execute(handle: *mut c_void, plan: *mut c_void, pack: *mut 
         // SAFETY: the pack's pointers and its workspace are as the caller promises.
         handle.on_stream(|stream| unsafe { plan.execute(pack, workspace, stream) })
     };
+    // what a CUDA graph has it keeps
+    let wanted =
+        if quick::is_asked_for() && handle.on_stream(Stream::is_captured) { Wanted::Settled } else { Wanted::Soon };
     // SAFETY: as promised by the caller.
-    unsafe { with(&handle, plan, pack, execute) }
+    unsafe { with(&handle, (plan, wanted), pack, execute) }
 }
 
 /// Fills an empty CUDA graph with one execution of a plan (G-02).
@@ -427,7 +481,9 @@ pub(super) unsafe fn populate(
     let handle = handle::find(handle)?;
     require_graph(graph)?;
     // SAFETY: as promised by the caller.
-    unsafe { with(&handle, plan, pack, |plan, pack, workspace| plan.populate(graph, pack, workspace)) }
+    unsafe {
+        with(&handle, (plan, Wanted::Settled), pack, |plan, pack, workspace| plan.populate(graph, pack, workspace))
+    }
 }
 
 /// Binds a CUDA graph that was filled by the plan to the pointers of a pack (G-05).
@@ -443,7 +499,7 @@ pub(super) unsafe fn update(
     let handle = handle::find(handle)?;
     require_graph(graph)?;
     // SAFETY: as promised by the caller.
-    unsafe { with(&handle, plan, pack, |plan, pack, workspace| plan.update(graph, pack, workspace)) }
+    unsafe { with(&handle, (plan, Wanted::Settled), pack, |plan, pack, workspace| plan.update(graph, pack, workspace)) }
 }
 
 fn require_graph(graph: *mut c_void) -> Result<()> {
@@ -456,19 +512,27 @@ fn require_graph(graph: *mut c_void) -> Result<()> {
 /// The pointers of the pack are what its uids ask for.
 unsafe fn with(
     handle: &Handle,
-    plan: *mut c_void,
+    (plan, wanted): (*mut c_void, Wanted),
     pack: *mut c_void,
     act: impl FnOnce(&ExecutionPlan, &VariantPack, Workspace) -> std::result::Result<(), Error>,
 ) -> Result<()> {
     let plan = descriptor::find(plan)?.object::<Plan>()?;
     let pack = descriptor::find(pack)?.object::<Pack>()?;
-    let own = plan.loaded(handle)?;
+    let own = plan.loaded(handle, wanted)?;
     handle.require_context(own.execution().context())?;
     let other = plan.in_shapes(own, &pack, handle)?;
     let loaded = other.as_deref().unwrap_or(own).execution();
     // SAFETY: as promised by the caller.
     let variants = unsafe { plan.variants(loaded, &pack) }?;
     act(loaded, &variants, plan.workspace(&pack)).map_err(|error| Failure::of_execution(&error))
+}
+
+/// Waits for the plan of a descriptor's own config, where a quick one executes until it is there: for who measures it. Other descriptors are passed over.
+pub fn settle(descriptor: *mut c_void) {
+    let plan = descriptor::find(descriptor).and_then(|found| found.object::<Plan>());
+    if let Ok(Plan { made: Made::Quick(plan), .. }) = plan.as_deref() {
+        plan.settled();
+    }
 }
 
 #[cfg(test)]

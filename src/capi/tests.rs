@@ -7,6 +7,7 @@ mod forks;
 mod limits;
 mod norms;
 mod notes;
+mod quick;
 mod shapes;
 
 use std::ffi::{CStr, c_void};
@@ -118,10 +119,15 @@ fn clipped(output: RawType, upper_clip: f64) -> Owned {
 
 /// The operations of it, for operands of a type.
 fn matmul_relu_nodes(operands: RawType, output: RawType, upper_clip: f64) -> [Owned; 2] {
-    let a = unfinished_tensor(1, operands, &[1, 128, 64], &[8192, 64, 1], false).finalize();
-    let b = unfinished_tensor(2, operands, &[1, 64, 256], &[16384, 1, 64], false).finalize();
-    let c = unfinished_tensor(3, FLOAT, &[1, 128, 256], &[32768, 256, 1], true).finalize();
-    let y = unfinished_tensor(4, output, &[1, 128, 256], &[32768, 256, 1], false).finalize();
+    matmul_relu_of([128, 256], [operands, output], upper_clip)
+}
+
+/// The same of a result with so many rows and columns; types of operands and output.
+fn matmul_relu_of([m, n]: [i64; 2], [operands, output]: [RawType; 2], upper_clip: f64) -> [Owned; 2] {
+    let a = unfinished_tensor(1, operands, &[1, m, 64], &[m * 64, 64, 1], false).finalize();
+    let b = unfinished_tensor(2, operands, &[1, 64, n], &[64 * n, 1, 64], false).finalize();
+    let c = unfinished_tensor(3, FLOAT, &[1, m, n], &[m * n, n, 1], true).finalize();
+    let y = unfinished_tensor(4, output, &[1, m, n], &[m * n, n, 1], false).finalize();
     let product = Owned::new(Kind::CUDNN_BACKEND_MATMUL_DESCRIPTOR);
     product.set(Name::CUDNN_ATTR_MATMUL_COMP_TYPE, Type::CUDNN_TYPE_DATA_TYPE, &[FLOAT as u32]);
     let product = product.finalize();

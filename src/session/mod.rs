@@ -316,10 +316,19 @@ impl Session {
 
     /// Builds a plan in the background; it is found in memory afterwards.
     pub fn plan_async(self: &Arc<Self>, graph: &Arc<FinalizedGraph>) -> PendingPlan {
+        let graph = Arc::clone(graph);
+        self.in_background(move |session| session.plan(&graph))
+    }
+
+    /// Builds in the background what a function builds.
+    fn in_background(
+        self: &Arc<Self>,
+        build: impl FnOnce(&Self) -> Result<Arc<Plan>, Error> + Send + 'static,
+    ) -> PendingPlan {
         let (sender, receiver) = mpsc::sync_channel(1);
-        let (session, graph) = (Arc::clone(self), Arc::clone(graph));
+        let session = Arc::clone(self);
         let run = move || {
-            let build = std::panic::AssertUnwindSafe(|| session.plan(&graph));
+            let build = std::panic::AssertUnwindSafe(|| build(&session));
             let outcome = std::panic::catch_unwind(build);
             // where nobody waits any more, the plan stays in memory all the same
             let _ = sender.send(outcome.unwrap_or_else(|_| Err(panicked())));

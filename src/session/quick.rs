@@ -1,8 +1,9 @@
 //! A plan that is there soon, until the best one is.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
+use super::binary::require_offered;
 use super::{PendingPlan, Plan, Session};
 use crate::device::Device;
 use crate::engine::{EngineConfig, Knob, RankedConfig, Selection};
@@ -28,15 +29,38 @@ impl Session {
     pub fn plan_quick(self: &Arc<Self>, graph: &Arc<FinalizedGraph>) -> Result<QuickPlan, Error> {
         let selection = self.check(graph)?;
         let best = self.config(&selection)?;
-        let mut pending = self.plan_async(graph);
+        self.until_built(&selection, &best, self.plan_async(graph))
+    }
+
+    /// The same with a config of the engine as the best one: what builds it, in the background, is given.
+    ///
+    /// # Errors
+    /// As [`Self::plan_quick`], and [`Error::Input`] for a config that the engine does not offer.
+    pub(crate) fn plan_quick_with(
+        self: &Arc<Self>,
+        selection: &Arc<Selection>,
+        config: &EngineConfig,
+        build: impl FnOnce(&Self) -> Result<Arc<Plan>, Error> + Send + 'static,
+    ) -> Result<QuickPlan, Error> {
+        require_offered(selection, config, self.device())?;
+        self.until_built(selection, config, self.in_background(build))
+    }
+
+    /// A quick plan until a pending one is there.
+    fn until_built(
+        &self,
+        selection: &Arc<Selection>,
+        best: &EngineConfig,
+        mut pending: PendingPlan,
+    ) -> Result<QuickPlan, Error> {
         if pending.is_ready_within(FOUND_WITHIN) {
             return Ok(QuickPlan::of(pending.wait()?));
         }
-        let Some(quick) = quick_config(&selection, &best, self.device()) else {
+        let Some(quick) = quick_config(selection, best, self.device()) else {
             return Ok(QuickPlan::of(pending.wait()?));
         };
-        let plan = self.plan_with(&selection, &quick)?;
-        let of_best = selection.lower(&best, self.device()).workspace_bytes;
+        let plan = self.plan_with(selection, &quick)?;
+        let of_best = selection.lower(best, self.device()).workspace_bytes;
         Ok(QuickPlan {
             workspace_bytes: plan.workspace_bytes().max(of_best),
             quick: plan,
@@ -86,10 +110,21 @@ impl QuickPlan {
         self.best.get().or_else(|| self.taken_over()).unwrap_or(&self.quick)
     }
 
+    /// The best plan, which is waited for; the quick one where the best cannot be built.
+    pub fn settled(&self) -> &Arc<Plan> {
+        if let Some(best) = self.best.get() {
+            return best;
+        }
+        // held while it waits: executions of other threads have the quick one meanwhile
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let best = pending.take().and_then(|pending| self.take_over(pending.wait()));
+        best.or_else(|| self.best.get()).unwrap_or(&self.quick)
+    }
+
     /// Whether the best plan has taken over, or will not.
     pub fn is_settled(&self) -> bool {
         self.current();
-        self.best.get().is_some() || self.pending.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+        self.best.get().is_some() || self.looked_at().is_some_and(|pending| pending.is_none())
     }
 
     /// Bytes of workspace an execution needs, with either plan; may be zero.
@@ -111,16 +146,25 @@ impl QuickPlan {
 
     /// The best plan, where it was built by now.
     fn taken_over(&self) -> Option<&Arc<Plan>> {
-        let mut pending = match self.pending.try_lock() {
-            Ok(pending) => pending,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // another thread looks
-            Err(TryLockError::WouldBlock) => return None,
-        };
+        let mut pending = self.looked_at()?;
         if !pending.as_mut()?.is_ready() {
             return None;
         }
-        match pending.take()?.wait() {
+        self.take_over(pending.take()?.wait())
+    }
+
+    /// The pending plan; `None` while another thread looks, or waits for it.
+    fn looked_at(&self) -> Option<MutexGuard<'_, Option<PendingPlan>>> {
+        match self.pending.try_lock() {
+            Ok(pending) => Some(pending),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// The best plan, where that was built.
+    fn take_over(&self, outcome: Result<Arc<Plan>, Error>) -> Option<&Arc<Plan>> {
+        match outcome {
             Ok(best) => Some(self.best.get_or_init(|| best)),
             Err(error) => {
                 tracing::warn!(%error, config = %self.quick.binary().config(), "the best config was not built: the quick one stays");

@@ -279,6 +279,7 @@ fn chains_rings_and_long_lists_are_bounded() {
 fn children_of_threads_use_descriptors_and_plans() {
     if has_compiler() {
         pass(program("forks").args(["60", flag(builds())]));
+        pass(program("forks").args(["60", flag(builds())]).env("FUSEWRIGHT_QUICK_PLANS", "1"));
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use fusewright::capi;
 use fusewright::error::Error;
 use fusewright::graph::{FinalizedGraph, GraphKey};
 use fusewright::plan::{DeviceContext, Driver, Stream};
@@ -128,6 +129,9 @@ impl Entrant {
             plan.set(name::PLAN_CONFIG, type_of::DESCRIPTOR, 1, (&raw const config).cast())?;
         }
         plan.finalize()?;
+        if side == Side::Ours {
+            capi::settle(plan.pointer());
+        }
         let workspace = u64::try_from(plan.number(name::PLAN_WORKSPACE)?).unwrap_or(0);
         Ok(Self { handle: own, plan, workspace, pack: None })
     }

@@ -9,7 +9,7 @@ use super::*;
 use crate::compile::Nvrtc;
 use crate::compile::testing::nvrtc_or_skip;
 use crate::plan::cuda;
-use crate::plan::tests::{launches_of_any, on_driver_without_kernels, set_in_driver};
+use crate::plan::tests::{launches_of_any, on_driver_in, set_in_driver};
 
 /// Runs a test on that driver, where there is a compiler.
 pub(super) fn executed(name: &str, test: impl FnOnce(Session)) {
@@ -18,7 +18,12 @@ pub(super) fn executed(name: &str, test: impl FnOnce(Session)) {
 
 /// The same of a module of tests.
 pub(super) fn executed_in(module: &str, name: &str, test: impl FnOnce(Session)) {
-    on_driver_without_kernels(&format!("capi::tests::{module}::{name}"), || {
+    executed_with(&[], module, name, test);
+}
+
+/// The same in an environment with these variables.
+pub(super) fn executed_with(variables: &[(&str, &str)], module: &str, name: &str, test: impl FnOnce(Session)) {
+    on_driver_in(variables, &format!("capi::tests::{module}::{name}"), || {
         if nvrtc_or_skip(|| Nvrtc::load_for(ComputeCapability::SM_90)).is_some() {
             test(Session::new());
         }
@@ -41,7 +46,7 @@ impl Session {
     }
 
     /// The first config of a graph.
-    fn config(&self, graph: &Owned) -> Owned {
+    pub(super) fn config(&self, graph: &Owned) -> Owned {
         let heuristics = Owned::new(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
         heuristics.refer(Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph).set(
             Name::CUDNN_ATTR_ENGINEHEUR_MODE,
@@ -74,7 +79,7 @@ impl Drop for Session {
 }
 
 /// A pack of uids with the addresses that stand for them.
-fn pack(entries: &[(i64, usize)], workspace: usize) -> Owned {
+pub(super) fn pack(entries: &[(i64, usize)], workspace: usize) -> Owned {
     let (uids, addresses): (Vec<i64>, Vec<usize>) = entries.iter().copied().unzip();
     let pack = Owned::new(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
     pack.set(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, Type::CUDNN_TYPE_INT64, &uids)
@@ -83,9 +88,9 @@ fn pack(entries: &[(i64, usize)], workspace: usize) -> Owned {
     pack.finalize()
 }
 
-const COMPLETE: [(i64, usize); 3] = [(1, 0x1000), (2, 0x2000), (4, 0x3000)];
+pub(super) const COMPLETE: [(i64, usize); 3] = [(1, 0x1000), (2, 0x2000), (4, 0x3000)];
 
-fn text_of(from: &Owned, name: Name) -> Vec<u8> {
+pub(super) fn text_of(from: &Owned, name: Name) -> Vec<u8> {
     let count = from.get(name, Type::CUDNN_TYPE_CHAR, &mut [] as &mut [u8]);
     let mut room = vec![0_u8; count as usize];
     assert_eq!(from.get(name, Type::CUDNN_TYPE_CHAR, &mut room), count);
@@ -293,7 +298,7 @@ fn cuda_graphs_are_filled_and_bound_anew() {
 }
 
 /// Does something with an empty CUDA graph.
-fn in_cuda_graph(act: impl FnOnce(*mut c_void)) {
+pub(super) fn in_cuda_graph(act: impl FnOnce(*mut c_void)) {
     let mut graph: cudarc::driver::sys::CUgraph = ptr::null_mut();
     let mut context = ptr::null_mut();
     // SAFETY: a primary context of the fake driver, and a graph in it, which is destroyed once.

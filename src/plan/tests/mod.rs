@@ -48,7 +48,13 @@ fn on_version(version: Version, name: &str, test: impl FnOnce()) {
 
 /// Runs `test`, of this full name, on a fake driver that takes every module: kernels that it does not know do nothing.
 pub(crate) fn on_driver_without_kernels(name: &str, test: impl FnOnce()) {
-    in_child(Version::Cuda13, name, &[("FAKE_CUDA_ANY", "1"), ("FUSEWRIGHT_CACHE", "off")], test);
+    on_driver_in(&[], name, test);
+}
+
+/// The same in an environment with these variables.
+pub(crate) fn on_driver_in(variables: &[(&str, &str)], name: &str, test: impl FnOnce()) {
+    let variables = [&[("FAKE_CUDA_ANY", "1"), ("FUSEWRIGHT_CACHE", "off")], variables].concat();
+    in_child(Version::Cuda13, name, &variables, test);
 }
 
 /// Runs `test`, of this full name, on a fake driver of two devices that takes every module.
