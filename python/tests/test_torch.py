@@ -137,7 +137,7 @@ def test_convolutions_of_other_layouts_are_copied_only_on_demand():
     assert found.stride() == wanted.stride()
     module = _traced(lambda x, w, b: F.conv2d(x, w, b, padding=1), x, model.weight.detach(), model.bias.detach())
     (anchor,) = _regions.find_anchors(module.graph)
-    found = _regions.search(anchor, arch="sm_90", strict_rounding=False, relayout=False)
+    found = _regions.search(anchor, arch="sm_90", strict_rounding=False, relayout="never")
     assert found.region is None and "not channels-last" in found.refusals[0]
 
 
@@ -232,7 +232,7 @@ def _region_of(function, *inputs):
     """The region of the only anchor of a function, and samples of the inputs that it reads."""
     module = _traced(function, *inputs)
     (anchor,) = _regions.find_anchors(module.graph)
-    found = _regions.search(anchor, arch="sm_90", strict_rounding=False, relayout=False)
+    found = _regions.search(anchor, arch="sm_90", strict_rounding=False, relayout="never")
     assert found.region is not None, found.refusals
     interpreter = torch.fx.Interpreter(module, garbage_collect_values=False)
     with torch.no_grad():
@@ -400,7 +400,7 @@ def _choice(monkeypatch, times):
         "decide",
         lambda region, options: _select.by_time("region", lambda: _select.measured(region, None, options)),
     )
-    smaller = partial(_regions.smaller_regions, region, arch="sm_90", strict_rounding=False)
+    smaller = partial(_regions.smaller_regions, region, arch="sm_90", strict_rounding=False, relayout="never")
     chosen, decision = _select.choose(region, _options.Options(), "sm_90", smaller)
     return tuple(str(m.target).split(".")[1] for m in chosen.operations), decision, asked
 
@@ -431,7 +431,7 @@ def test_parts_are_timed_only_where_the_model_lets_them_win(monkeypatch):
 
 def test_a_bare_core_has_no_parts():
     region, _ = _region_of(lambda a, b: a @ b, torch.randn(16, 32), torch.randn(32, 16))
-    assert _regions.smaller_regions(region, arch="sm_90", strict_rounding=False) == []
+    assert _regions.smaller_regions(region, arch="sm_90", strict_rounding=False, relayout="never") == []
 
 
 def test_times_lie_in_the_librarys_cache(monkeypatch, tmp_path):

@@ -17,11 +17,12 @@ import fusewright
 
 from . import _op
 from ._explain import AnchorReport, report_of
-from ._layout import same_strides
+from ._layout import row_major, same_strides
 from ._options import Options
 from ._regions import Region, Search, find_anchors, outside_users, search, smaller_regions
 from ._select import Decision, choose, device_identity
 from ._sized import RUN_SIZED
+from ._strided import read_in_place
 from ._translate import CHANNELS_LAST, VIEWS, Anchor, Translation, tensor_value
 
 aten = torch.ops.aten
@@ -78,7 +79,12 @@ class FusionPass(OptionsPass):
             record(report_of(found, decision))
             if decision.taken and found.region is not None:
                 replace(found.region, self.options.device)
+        read_in_place(graph, self.options.device, architecture)
         graph.lint()
+
+    @property
+    def _relayout(self) -> str:
+        return {"always": "always", "measure": "fused", "model": "never"}[self.options.select]
 
     def _search(self, anchor: Anchor) -> Search:
         obstacle = _obstacle(anchor, self.options.device)
@@ -88,7 +94,7 @@ class FusionPass(OptionsPass):
             anchor,
             arch=architecture(tensor_value(anchor.value).device),
             strict_rounding=self.options.strict_rounding,
-            relayout=self.options.select == "always",
+            relayout=self._relayout,
         )
 
     def _decide(self, found: Search) -> tuple[Search, Decision]:
@@ -96,7 +102,13 @@ class FusionPass(OptionsPass):
         if found.region is None:
             return found, Decision(False, "no engine takes it")
         arch = architecture(tensor_value(found.anchor.value).device)
-        smaller = partial(smaller_regions, found.region, arch=arch, strict_rounding=self.options.strict_rounding)
+        smaller = partial(
+            smaller_regions,
+            found.region,
+            arch=arch,
+            strict_rounding=self.options.strict_rounding,
+            relayout=self._relayout,
+        )
         region, decision = choose(found.region, self.options, arch, smaller)
         if decision.taken:
             decision = self._with_plan(region, decision)
@@ -186,6 +198,8 @@ def replace(region: Region, session: str) -> None:
     for view in views:
         place.prepend(view)
     _erase(region, kept=set(views))
+    for node in region.translation.inputs:
+        _erase_unread_views(node)
 
 
 def _outliving_views(members: Sequence[Node], inside: set[Node]) -> list[Node]:
@@ -209,6 +223,8 @@ def _call(graph: Graph, region: Region, session: str) -> list[Node]:
         _clone(graph, n, CHANNELS_LAST[tensor_value(n).dim()]) if n in translation.relayout_inputs else n
         for n in translation.inputs
     ]
+    if not translation.sized_text:
+        inputs = [unviewed(n) for n in inputs]
     call = (_sized_call if translation.sized_text else _static_call)(graph, translation, inputs)
     if session:
         call.args = (*call.args, session)
@@ -232,6 +248,32 @@ def _static_call(graph: Graph, translation: Translation, inputs: list[Node]) -> 
 
 def _sized_call(graph: Graph, translation: Translation, inputs: list[Node]) -> Node:
     return graph.call_function(RUN_SIZED, (inputs, translation.sizes, translation.sized_text))
+
+
+def unviewed(node: Node) -> Node:
+    """What a packed tensor is a view of, of other extents: the operator reads memory, whatever its extents.
+
+    Of a view Inductor would write a copy in the view's extents, which it does not fuse into the sums of a norm.
+    """
+    while node.target in VIEWS:
+        (source,) = node.all_input_nodes[:1]
+        if not (_is_packed(node) and _is_packed(source)):
+            break
+        node = source
+    return node
+
+
+def _erase_unread_views(node: Node) -> None:
+    """Inductor counts users of what a view is of."""
+    while node.target in VIEWS and not node.users:
+        (source,) = node.all_input_nodes[:1]
+        node.graph.erase_node(node)
+        node = source
+
+
+def _is_packed(node: Node) -> bool:
+    value = tensor_value(node)
+    return same_strides(tuple(value.shape), value.stride(), row_major(value.shape))
 
 
 def _values(argument: Any) -> Any:

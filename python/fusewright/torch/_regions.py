@@ -1,5 +1,6 @@
 """Regions of an FX graph: a core with the pointwise operations around it that one graph can hold."""
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -96,7 +97,12 @@ def _tensors(anchor: Anchor) -> list[torch.Tensor]:
     return [value for value in found if isinstance(value, torch.Tensor)]
 
 
-def search(anchor: Anchor, *, arch: str, strict_rounding: bool, relayout: bool) -> Search:
+RELAYOUTS = ("never", "fused", "always")
+"""Whether operands and results of convolutions may be copied from and to channels-last: results only where Inductor
+fuses the copy into what reads them, or all."""
+
+
+def search(anchor: Anchor, *, arch: str, strict_rounding: bool, relayout: str) -> Search:
     """The best region of an anchor that an engine takes."""
     result = Search(anchor)
     values = _tensors(anchor)
@@ -117,7 +123,7 @@ def search(anchor: Anchor, *, arch: str, strict_rounding: bool, relayout: bool) 
     return result
 
 
-def smaller_regions(region: Region, *, arch: str, strict_rounding: bool) -> list[Region]:
+def smaller_regions(region: Region, *, arch: str, strict_rounding: bool, relayout: str) -> list[Region]:
     """What of a region can be taken alone: all but what its operands are computed by, and its core."""
     anchor, order = region.anchor, _order(region.anchor)
     forward = _grow(anchor, order)
@@ -127,7 +133,7 @@ def smaller_regions(region: Region, *, arch: str, strict_rounding: bool) -> list
         if len(_writing(members)) in sizes:  # each list is a part of the one before
             continue
         with suppress(Untranslatable):
-            found.append(_accepted(anchor, members, order, arch, strict_rounding, relayout=False))
+            found.append(_accepted(anchor, members, order, arch, strict_rounding, relayout))
     return found
 
 
@@ -140,18 +146,20 @@ def _order(anchor: Anchor) -> dict[Node, int]:
 
 
 def _accepted(
-    anchor: Anchor, members: list[Node], order: dict[Node, int], arch: str, strict_rounding: bool, relayout: bool
+    anchor: Anchor, members: list[Node], order: dict[Node, int], arch: str, strict_rounding: bool, relayout: str
 ) -> Region:
     """The region of these members; `Untranslatable` with the rules where no engine takes it."""
     outputs, inside = _outputs(anchor, members), {anchor.value, *members}
     is_dynamic = any(map(is_symbolic, _border(inside)))
 
     def written() -> Translation:
-        options = {"strict_rounding": strict_rounding, "relayout": relayout, "is_dynamic": is_dynamic}
+        options = {"strict_rounding": strict_rounding, "relayout": relayout != "never", "is_dynamic": is_dynamic}
         return RegionWriter(anchor, outputs, **options).write(members)
 
     translation = written()
     _require_place(translation, inside, order)
+    if relayout == "fused":
+        _require_fused_copies(translation, inside)
     graph, verdict = _supported(translation.text, arch)
     if is_dynamic:
         try:
@@ -160,6 +168,12 @@ def _accepted(
         except Unsized as error:
             raise Untranslatable(str(error)) from error
     return Region(anchor, members, translation, graph, verdict)
+
+
+def _require_fused_copies(translation: Translation, inside: set[Node]) -> None:
+    for node in translation.relayout_outputs:
+        if not all(is_fusible(user) for user in readers(node) if user not in inside):
+            raise Untranslatable(f"result {node.name} is not channels-last")
 
 
 def _supported(text: str, arch: str) -> tuple[FusedGraph, Verdict]:
@@ -275,6 +289,13 @@ def is_fusible(node: Node) -> bool:
     if node.op != "call_function" or node.target in ANCHORS or node.target in (RUN, RUN_SIZED):
         return False
     return "scaled_dot_product" not in str(node.target)
+
+
+def is_computed_in_kernels(node: Node) -> bool:
+    """Whether Inductor computes a value itself, and so writes it in the layout that is asked for."""
+    while node.target in VIEWS or node.target is operator.getitem:
+        (node,) = node.all_input_nodes[:1]
+    return is_fusible(node)
 
 
 def _bytes(node: Node) -> int:

@@ -24,10 +24,11 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import fusewright
 
 from . import _op
+from ._layout import channels_last
 from ._options import Options
-from ._regions import Region, is_fusible, readers
+from ._regions import Region, is_computed_in_kernels, is_fusible, readers
 from ._sizes import number
-from ._translate import VIEWS, tensor_value
+from ._translate import CHANNELS_LAST, VIEWS, tensor_value
 
 aten = torch.ops.aten
 
@@ -138,6 +139,8 @@ def by_time(name: str, measure: Callable[[], Times]) -> Decision:
 def measured(region: Region, device: torch.device, options: Options) -> Times:
     """The times of a region on a device, from the store where they are known."""
     place = " followed" if is_followed(region) else ""
+    if copies := _copies(region):
+        place += f" relaid {copies}"
     return measured_once(f"{region.graph.key}{place}", device, lambda: _measure(region, device, options))
 
 
@@ -183,12 +186,35 @@ def _measure(region: Region, device: torch.device, options: Options) -> Times:
     def fused(*inputs: torch.Tensor) -> Any:
         return _op.RUN(list(inputs[:count]), text, session)
 
-    modules = [whole.module, *([subgraph(region, core_alone=True).module] if is_followed(region) else [])]
-    values = [tensor_value(node) for node in whole.inputs]
-    seconds, inductor, *core = time_modules(modules, values, device, before=[fused])
+    theirs = [whole.module]
+    if region.translation.relayout_outputs:
+        # Between its own kernels Inductor has either layout.
+        theirs.append(subgraph(region, relaid=True).module)
+    core = [subgraph(region, core_alone=True).module] if is_followed(region) else []
+    values = [_as_written(node, region) for node in whole.inputs]
+    seconds, *others = time_modules([*theirs, *core], values, device, before=[fused])
     # Operations that Inductor computes in the kernel that follows cost it no more than reading their operands.
-    inductor = min([inductor, *(alone + _seconds_to_read(region, device) for alone in core)])
-    return Times(seconds, inductor)
+    alone = [time + _seconds_to_read(region, device) for time in others[len(theirs) :]]
+    return Times(seconds, min(others[: len(theirs)] + alone))
+
+
+def _copies(region: Region) -> str:
+    """What of a region is copied from or to channels-last, and whether the copy is timed."""
+    inputs, translation = region.translation.inputs, region.translation
+    found = [
+        f"{number}{'' if is_computed_in_kernels(node) else ' timed'}"
+        for number, node in enumerate(inputs)
+        if node in translation.relayout_inputs
+    ]
+    return ", ".join(found + ["results"] * bool(translation.relayout_outputs))
+
+
+def _as_written(node: Node, region: Region) -> torch.Tensor:
+    """An operand as the kernel before the region writes it: what Inductor computes, in the layout that is asked for."""
+    value = tensor_value(node)
+    if node in region.translation.relayout_inputs and is_computed_in_kernels(node):
+        return value.new_empty_strided(value.shape, channels_last(value.shape))
+    return value
 
 
 def time_modules(
@@ -279,8 +305,8 @@ _COPIED = (*VIEWS, aten.expand.default, aten.full.default, aten.scalar_tensor.de
 """What a region's operands may pass through before it reads them."""
 
 
-def subgraph(region: Region, *, core_alone: bool = False) -> Subgraph:
-    """The region, or its core, as a module."""
+def subgraph(region: Region, *, core_alone: bool = False, relaid: bool = False) -> Subgraph:
+    """The region, or its core, as a module, whose results may be channels-last."""
     graph, anchor = Graph(), region.anchor
     inside = {anchor.call, *region.nodes}
     inputs = list(region.translation.inputs)
@@ -296,7 +322,11 @@ def subgraph(region: Region, *, core_alone: bool = False) -> Subgraph:
             copies[node] = graph.node_copy(node, copy)
         return copies[node]
 
-    graph.output(tuple(copy(node) for node in ([anchor.value] if core_alone else region.translation.outputs)))
+    results = [copy(node) for node in ([anchor.value] if core_alone else region.translation.outputs)]
+    if relaid:
+        memory_format = CHANNELS_LAST[tensor_value(anchor.value).dim()]
+        results = [graph.call_function(aten.clone.default, (r,), {"memory_format": memory_format}) for r in results]
+    graph.output(tuple(results))
     if anchor.call is not anchor.value:
         # of a convolution's gradients the one that the region computes
         call = copies[anchor.call]

@@ -98,6 +98,8 @@ class Translation:
     outputs: list[Node]
     relayout_inputs: set[Node] = field(default_factory=set)
     """Inputs that must be copied to channels-last first."""
+    relayout_outputs: set[Node] = field(default_factory=set)
+    """Outputs that are channels-last, and are to be copied to their own layout."""
     sized_text: str = ""
     """Where sizes are symbolic, the text with terms for them; `text` has the sizes that were compiled with."""
     sizes: list[Node] = field(default_factory=list)
@@ -125,6 +127,7 @@ class RegionWriter:
         self.values: dict[Node, int] = {}
         self.input_nodes: list[Node] = []
         self.relayout_inputs: set[Node] = set()
+        self.relayout_outputs: set[Node] = set()
         self._written: dict[int, Node] = {}
         self._inputs: dict[tuple[Node, Extents, Extents], int] = {}
         self._constants: dict[float, int] = {}
@@ -146,7 +149,7 @@ class RegionWriter:
             if node in dependent:
                 self._member(node)
         written = [self._written[uid] for uid in sorted(self._written)]
-        return Translation(self._text(), self.input_nodes, written, self.relayout_inputs)
+        return Translation(self._text(), self.input_nodes, written, self.relayout_inputs, self.relayout_outputs)
 
     def _member(self, node: Node) -> None:
         if node.target in VIEWS:
@@ -302,9 +305,10 @@ class RegionWriter:
             raise Untranslatable(f"result {node.name} has strides of its own")
         if self.anchor.is_convolution:
             packed = channels_last(self.dim)
-            can_copy = self.relayout and same_strides(self.dim, stride, row_major(self.dim))
-            if not same_strides(self.dim, stride, packed) and not can_copy:
-                raise Untranslatable(f"result {node.name} is not channels-last")
+            if not same_strides(self.dim, stride, packed):
+                if not self.relayout or not same_strides(self.dim, stride, row_major(self.dim)):
+                    raise Untranslatable(f"result {node.name} is not channels-last")
+                self.relayout_outputs.add(node)
             stride = packed
         self._record(uid).update(is_virtual=False, data_type=_type_name(value.dtype), stride=list(stride))
         self._written[uid] = node
