@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ OPTIONS = {"fusewright.select": "always", "fusewright.device": "cpu"}
 
 
 @pytest.fixture
-def graphs(monkeypatch: pytest.MonkeyPatch) -> list[Graph]:
+def graphs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Graph]]:
     """The graphs as the pass leaves them."""
     found: list[Graph] = []
     replace = _pass.FusionPass.__call__
@@ -33,9 +34,10 @@ def graphs(monkeypatch: pytest.MonkeyPatch) -> list[Graph]:
         found.append(graph)
 
     monkeypatch.setattr(_pass.FusionPass, "__call__", call)
-    monkeypatch.setenv("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "1")
     torch._dynamo.reset()
-    return found
+    # a graph from a cache does not come by the pass
+    with torch._inductor.config.patch(force_disable_caches=True):
+        yield found
 
 
 class Block(torch.nn.Module):
