@@ -45,6 +45,11 @@ pub trait Offer: Send + Sync + fmt::Debug {
     /// memory for any.
     fn candidates(&self, device: &Device) -> Vec<RankedConfig>;
 
+    /// Whether a config is one of the [`Self::candidates`]: for less than their ranking where that takes long.
+    fn offers(&self, config: &EngineConfig, device: &Device) -> bool {
+        self.candidates(device).iter().any(|ranked| ranked.config == *config)
+    }
+
     /// What whoever expects the engine's best should know, as sentences for people: operands that are multiplied in another type.
     fn remarks(&self) -> Vec<String> {
         Vec::new()

@@ -17,7 +17,7 @@ use super::runner::{Execution, Runner};
 use super::shapes;
 use crate::build::Build;
 use crate::device::{ComputeCapability, Device};
-use crate::engine::{self, Floor, Selection};
+use crate::engine::{self, Floor, RankedConfig, Selection};
 use crate::error::Error;
 use crate::frontend;
 use crate::graph::{FinalizedGraph, Graph, Port, TensorId};
@@ -194,6 +194,7 @@ impl Examiner<'_> {
         let device = self.device();
         let mut configs = selection.candidates(&device);
         let other = Choices::new(self.bytes).below(configs.len());
+        self.offers_are_candidates(selection, &configs, &device)?;
         if other > 0 {
             configs.swap(1, other);
         }
@@ -201,6 +202,29 @@ impl Examiner<'_> {
             Build::new(selection, ranked.config, &device).map_err(|error| finding("what is accepted renders", error))
         });
         builds.collect()
+    }
+
+    /// What is offered is what is ranked: of a drawn config, and of the same with another knob.
+    fn offers_are_candidates(
+        &self,
+        selection: &Selection,
+        configs: &[RankedConfig],
+        device: &Device,
+    ) -> Result<(), Finding> {
+        const ORACLE: &str = "offers are candidates";
+        let mut choices = choices_from(self.bytes, SHAPES_BYTE);
+        let Some(drawn) = choices.index_of(configs).map(|place| &configs[place].config) else { return Ok(()) };
+        let mut changed = drawn.clone();
+        if let Some(place) = choices.index_of(&changed.knobs) {
+            changed.knobs[place].1 = if choices.chance(50) { changed.knobs[place].1 * 2 } else { 1 };
+        }
+        for config in [drawn, &changed] {
+            let is_ranked = configs.iter().any(|ranked| ranked.config == *config);
+            if selection.offers(config, device) != is_ranked {
+                return Err(finding(ORACLE, format!("{config} is {}ranked", if is_ranked { "" } else { "not " })));
+            }
+        }
+        Ok(())
     }
 
     /// Another order of operations and tensors, other names and uids change neither key, verdict nor source.

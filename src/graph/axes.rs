@@ -7,6 +7,7 @@
 use super::{Attributes, Convolution, ConvolutionDirection, Graph, Operation, Port, Reordering, Tensor, TensorHandle};
 
 /// Axes of a graph's tensors, joined where their extents must agree: a forest of (tensor, axis) places.
+#[derive(Clone, Debug)]
 pub(crate) struct AxisClasses {
     /// Number of the first axis of each tensor.
     first: Vec<usize>,

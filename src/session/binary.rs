@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::KernelCache;
 use super::identity::config_digest;
 use super::text::{PlanOrigin, PlanText};
+use super::{KernelCache, shapes};
 use crate::build::Build;
 use crate::codegen::Source;
 use crate::compile::sealed::{self, Unread};
@@ -13,7 +13,7 @@ use crate::device::Device;
 use crate::engine::{self, EngineConfig, Selection};
 use crate::error::Error;
 use crate::frontend::{read_graph, write_v2};
-use crate::graph::FinalizedGraph;
+use crate::graph::{AxisClasses, FinalizedGraph};
 use crate::plan::{CudaGraph, DeviceContext, ExecutionPlan, Stream, VariantPack, Workspace};
 
 /// What messages call a text that is read.
@@ -209,6 +209,8 @@ pub struct Plan {
     execution: ExecutionPlan,
     /// Digest of the graph and the config, once it was asked for.
     digest: OnceLock<[u8; 32]>,
+    /// Which axes of the graph have one extent, once it was executed in other shapes.
+    axes: OnceLock<AxisClasses>,
 }
 
 impl Plan {
@@ -220,7 +222,7 @@ impl Plan {
         // SAFETY: the source was rendered from an offered config of the graph, and the cubin compiled from it here, or taken
         // from a cache or a text that whoever named it trusts.
         let execution = unsafe { ExecutionPlan::build_shared(context, binary.graph(), &binary.source, &binary.cubin) }?;
-        Ok(Self { binary, execution, digest: OnceLock::new() })
+        Ok(Self { binary, execution, digest: OnceLock::new(), axes: OnceLock::new() })
     }
 
     /// What was loaded.
@@ -236,6 +238,11 @@ impl Plan {
     /// What the plan is known by, among those with a config that was asked for.
     pub(super) fn digest(&self) -> &[u8; 32] {
         self.digest.get_or_init(|| config_digest(self.binary.graph(), self.binary.config()))
+    }
+
+    /// Which axes of the graph have one extent.
+    pub(super) fn axes(&self) -> &AxisClasses {
+        self.axes.get_or_init(|| shapes::axes(self.binary.graph()))
     }
 
     /// Bytes of workspace an execution needs; may be zero.

@@ -28,7 +28,8 @@ impl Session {
     /// Those of [`with_shapes`], [`Self::check`] and [`Self::compile`]; [`Error::Input`] where every config needs more workspace than the plan has.
     pub fn plan_in_shapes(&self, plan: &Plan, shapes: &[TensorShape]) -> Result<Arc<Plan>, Error> {
         let chosen = || {
-            let selection = self.check(&Arc::new(with_shapes(plan.binary().graph(), shapes)?))?;
+            let graph = with_shapes_in(plan.binary().graph(), plan.axes(), shapes)?;
+            let selection = self.check(&Arc::new(graph))?;
             Ok((self.config_within(&selection, plan)?, selection))
         };
         self.planned(shapes_digest(plan, shapes), chosen, None)
@@ -37,12 +38,14 @@ impl Session {
     /// The config of a plan for another shape, or the first that needs no more workspace.
     fn config_within(&self, selection: &Selection, plan: &Plan) -> Result<EngineConfig, Error> {
         let own = plan.binary().config();
-        let ranking: Vec<EngineConfig> =
-            selection.candidates(self.device()).into_iter().map(|ranked| ranked.config).collect();
-        let own = ranking.iter().find(|config| *config == own);
         let bytes = |config: &EngineConfig| selection.lower(config, self.device()).workspace_bytes;
         let most = plan.workspace_bytes();
-        let found = own.into_iter().chain(&ranking).find(|config| bytes(config) <= most);
+        if selection.offers(own, self.device()) && bytes(own) <= most {
+            return Ok(own.clone());
+        }
+        let ranking: Vec<EngineConfig> =
+            selection.candidates(self.device()).into_iter().map(|ranked| ranked.config).collect();
+        let found = ranking.iter().find(|config| bytes(config) <= most);
         found.cloned().ok_or_else(|| {
             let least = ranking.iter().map(bytes).min().unwrap_or_default();
             let message = format!("an execution needs {least} bytes of workspace; the plan has {most}");
@@ -91,8 +94,18 @@ fn shapes_digest(plan: &Plan, shapes: &[TensorShape]) -> [u8; 32] {
 /// # Ok::<(), fusewright::error::Error>(())
 /// ```
 pub fn with_shapes(graph: &FinalizedGraph, shapes: &[TensorShape]) -> Result<FinalizedGraph, Error> {
+    with_shapes_in(graph, &axes(graph), shapes)
+}
+
+/// Which axes of a graph have one extent.
+pub(super) fn axes(graph: &FinalizedGraph) -> AxisClasses {
+    AxisClasses::of(&graph.expand().to_graph())
+}
+
+/// As [`with_shapes`], of a graph whose [`axes`] are known.
+fn with_shapes_in(graph: &FinalizedGraph, axes: &AxisClasses, shapes: &[TensorShape]) -> Result<FinalizedGraph, Error> {
     let given = given(graph, shapes)?;
-    let mut classes = AxisClasses::of(&graph.expand().to_graph());
+    let mut classes = axes.clone();
     let extents = changed(graph, &given, &mut classes);
     let mut other = graph.to_graph();
     for id in graph.tensor_ids() {

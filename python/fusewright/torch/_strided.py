@@ -155,7 +155,8 @@ def _read_in_place(call: Node, session: str, arch: str) -> None:
     operands = _op.signature(text).inputs
     found = {}
     for number, (node, operand) in enumerate(zip(inputs, operands, strict=True)):
-        place = place_of(node)
+        # what something else reads is copied in any case
+        place = place_of(node) if set(node.users) == {call} else None
         if place is not None and place.copies and (stride := _stride(node, operand, place)):
             found[number] = (place, stride)
     if not found:

@@ -141,7 +141,7 @@ impl Selection {
 
     /// Whether a config is among the [`Self::candidates`]: kernels are right for these, and no others.
     pub fn offers(&self, config: &EngineConfig, device: &Device) -> bool {
-        self.candidates(device).iter().any(|ranked| ranked.config == *config)
+        self.taken.offer.offers(config, device)
     }
 
     /// The first of the [`Self::candidates`]: what to run unmeasured.

@@ -208,6 +208,10 @@ impl Offer for Tiles {
         shape::candidates(self, device)
     }
 
+    fn offers(&self, config: &EngineConfig, device: &Device) -> bool {
+        shape::offers(self, config, device)
+    }
+
     fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel {
         shape::lower(self, config, device)
     }

@@ -305,21 +305,34 @@ fn configs(tiles: &Tiles, device: &Device) -> Vec<Priced> {
     let mut configs = Vec::new();
     for arrangement in [Arrangement::AsItStands, Arrangement::Transposed, Arrangement::TapRows] {
         let Some(plan) = tiles.plan(arrangement) else { continue };
-        let extents = plan.extents();
-        let of_matmuls = if plan.is_matmul() && !plan.is_dynamic() { SHAPES_OF_MATMULS } else { &[] };
-        for &shape in SHAPES.iter().chain(of_matmuls).filter(|shape| shape.suits(extents)) {
-            let candidate = Candidate::new(tiles, plan, arrangement, shape);
-            if candidate.has_too_many_columns_for_fragments() {
-                continue;
-            }
-            let has_few_rows = extents[2] <= FEW_ROWS || candidate.wastes_less();
-            if arrangement == Arrangement::Transposed && !has_few_rows && !candidate.computes() {
-                continue;
-            }
+        for shape in shapes(plan) {
+            let Some(candidate) = Candidate::tried(tiles, plan, arrangement, shape) else { continue };
             configs.extend(candidate.ways(device).into_iter().filter_map(|way| candidate.priced(way, device)));
         }
     }
     configs
+}
+
+/// The shapes that are tried.
+fn shapes(plan: &ProductPlan) -> impl Iterator<Item = Shape> {
+    let extents = plan.extents();
+    let of_matmuls = if plan.is_matmul() && !plan.is_dynamic() { SHAPES_OF_MATMULS } else { &[] };
+    SHAPES.iter().chain(of_matmuls).copied().filter(move |shape| shape.suits(extents))
+}
+
+/// Whether a config is one of the candidates: of its shape alone, where it does not depend on what others cost.
+pub(super) fn offers(tiles: &Tiles, config: &EngineConfig, device: &Device) -> bool {
+    let Config { shape, arrangement, way, evaluates_first, .. } = config.fields(FIELDS);
+    if evaluates_first {
+        return candidates(tiles, device).iter().any(|ranked| ranked.config == *config);
+    }
+    let Some(plan) = tiles.plan(arrangement) else { return false };
+    let candidate = shapes(plan).find(|tried| *tried == shape);
+    let candidate = candidate.and_then(|shape| Candidate::tried(tiles, plan, arrangement, shape));
+    candidate.is_some_and(|candidate| {
+        let is_tried = candidate.ways(device).contains(&way);
+        is_tried && candidate.priced(way, device).is_some_and(|(_, priced, _)| priced == *config)
+    })
 }
 
 /// The kernel of a config.
@@ -394,6 +407,14 @@ pub(super) struct Candidate<'a> {
 }
 
 impl<'a> Candidate<'a> {
+    /// One that is worth a try.
+    fn tried(tiles: &Tiles, plan: &'a ProductPlan, arrangement: Arrangement, shape: Shape) -> Option<Self> {
+        let candidate = Self::new(tiles, plan, arrangement, shape);
+        let has_few_rows = candidate.extents[2] <= FEW_ROWS || candidate.wastes_less();
+        let is_worth_it = arrangement != Arrangement::Transposed || has_few_rows || candidate.computes();
+        (is_worth_it && !candidate.has_too_many_columns_for_fragments()).then_some(candidate)
+    }
+
     fn new(tiles: &Tiles, plan: &'a ProductPlan, arrangement: Arrangement, shape: Shape) -> Self {
         let operand = tiles.operand;
         let step_k = plan.step_k(operand) as u32;
