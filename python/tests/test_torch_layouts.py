@@ -77,6 +77,8 @@ def test_attention_reads_what_a_matmul_has_written(graphs: list[Graph]) -> None:
 
 def chain(generator: random.Random, x: torch.Tensor) -> torch.Tensor:
     """Views and copies of a tensor, one behind the other."""
+    if generator.random() < 0.2:
+        x = x.split(2, dim=2)[generator.randrange(2)] if generator.random() < 0.5 else x.unbind(0)[1]
     for _ in range(generator.randint(2, 7)):
         kind = generator.choice(["view", "permute", "select", "clone", "unsqueeze"])
         if kind == "view" and x.is_contiguous():

@@ -8,6 +8,7 @@ source with one stride an axis, the operator reads the source, and the copy is n
 
 import json
 import logging
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -75,9 +76,11 @@ def place_of(node: Node) -> Place | None:
 
 
 def _own_place(node: Node) -> Place | None:
-    """Of a packed value that is no view."""
+    """Of a packed value that is no view, nor one of several of an operation."""
     value = tensor_value(node)
-    if getattr(node.target, "is_view", False) or not same_strides(value.shape, value.stride(), row_major(value.shape)):
+    maker: Any = node.args[0] if node.target is operator.getitem else node
+    is_view = getattr(maker.target, "is_view", False) or value.storage_offset() != 0
+    if is_view or not same_strides(value.shape, value.stride(), row_major(value.shape)):
         return None
     axes = [[(d, s)] if d > 1 else [] for d, s in zip(value.shape, value.stride(), strict=True)]
     return Place(node, axes, 0, 0)
