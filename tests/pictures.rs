@@ -303,7 +303,8 @@ fn performance_text(figures: &Figures) -> String {
     let not_run: Vec<&String> = figures.runs.iter().flat_map(|run| &run.not_run).collect();
     if !not_run.is_empty() {
         let names: Vec<String> = not_run.iter().map(|name| format!("`{name}`")).collect();
-        writeln!(text, "\n## Not run\n\nNo engine takes them yet: {}.", names.join(", ")).expect("text grows");
+        writeln!(text, "\n## Not run\n\nNo engine took them when the others were run: {}.", names.join(", "))
+            .expect("text grows");
     }
     text
 }
