@@ -33,6 +33,7 @@ const CONFIGS: &[&str] = &[
     "warpgroup_mma tile_m=64 tile_n=64 stages=12 schedule=ping_pong split_k=5",
     "warpgroup_mma tile_m=256 tile_n=80 stages=5 schedule=cooperative tma_epilogue=1",
     "warpgroup_mma tile_m=128 tile_n=80 stages=8 schedule=ping_pong tma_epilogue=1",
+    "warpgroup_mma tile_m=128 tile_n=192 stages=4 schedule=cooperative swap_ab=1",
     "warpgroup_attention tile_m=192 tile_n=16 stages=4 pack_heads=1",
     "warpgroup_attention tile_m=192 tile_n=80 stages=4 pack_heads=1",
     "warpgroup_attention tile_m=64 tile_n=32 stages=4",

@@ -183,13 +183,14 @@ pub(super) fn place(kernel: &GemmKernel, number: &str) -> Result<String, Error> 
     }
     let [batch, ..] = kernel.space.numbers();
     let together = kernel.cluster.tile(kernel.tile);
-    let [count_m, count_n] = together.counts(kernel.space.numbers());
+    let [count_m, count_n] = kernel.counts(together);
     let tiles = count_m * count_n;
     let of_matrix = || (tiles > 1).then(|| remainder(number, tiles));
     let matrices = (batch > 1).then(|| MatricesText { block: of_matrix(), b: quotient(number, tiles) });
     let has_several = batch > 1 && tiles > 1;
     let block = if has_several { "block".to_owned() } else { number.to_owned() };
-    let is_raster = count_m > 1 && count_n > 1 && kernel.raster > 1;
+    let has_rows = count_m != Number::ONE;
+    let is_raster = has_rows && count_n > 1 && kernel.raster > 1;
     // a last band may have fewer rows, and so may the only one
     let rows = Number::known(kernel.raster.into());
     let rows = if count_m.is_told() { rows } else { rows.min(count_m) };
@@ -199,10 +200,10 @@ pub(super) fn place(kernel: &GemmKernel, number: &str) -> Result<String, Error> 
         inside_band: remainder("block", rows * count_n),
         count_m,
     });
-    let [block_m, block_n] = match (is_raster, count_m.value(), count_n.value()) {
+    let [block_m, block_n] = match (is_raster, has_rows, count_n.value()) {
         (true, ..) => ["block_m".to_owned(), "block_n".to_owned()],
-        (false, 1, 1) => ["0".to_owned(), "0".to_owned()],
-        (false, 1, _) => ["0".to_owned(), block.clone()],
+        (false, false, 1) => ["0".to_owned(), "0".to_owned()],
+        (false, false, _) => ["0".to_owned(), block.clone()],
         // One column of tiles, too, comes from a division: where the compiler knows that `n0` is 0 it hoists and unrolls what it
         // should not (`docs/performance-notes.md`).
         (false, ..) => [remainder(&block, count_m), quotient(&block, count_m)],

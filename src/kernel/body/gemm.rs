@@ -4,7 +4,7 @@ use super::Inside;
 use crate::graph::TensorId;
 use crate::kernel::{
     Accumulation, Boxes, ChannelTail, ClusterShape, Coordinate, GemmSpace, GemmTile, Multiply, Number, Operand,
-    Quantity, SharedLayout, Sweep, TapRow, TensorMap,
+    Quantity, SharedLayout, Sweep, TapRow, TensorMap, Told,
 };
 
 /// An epilogue reduction and where its partial results go: `partial[split][kept]`.
@@ -119,8 +119,19 @@ impl GemmKernel {
     /// Tiles of C, of all matrices.
     pub fn tiles(&self) -> Number {
         let [batch, ..] = self.space.numbers();
-        let [tiles_m, tiles_n] = self.tile.counts(self.space.numbers());
+        let [tiles_m, tiles_n] = self.counts(self.tile);
         batch * tiles_m * tiles_n
+    }
+
+    /// Tiles of such a size along m and n. A row of tiles is told where rows are, though it be the only one: kernels of several have the same text.
+    pub fn counts(&self, tile: GemmTile) -> [Number; 2] {
+        let numbers = self.space.numbers();
+        match tile.counts(numbers) {
+            [rows, columns] if rows == Number::ONE && numbers[1].is_told() && columns.is_told() => {
+                [Number::parameter(1, Told::Count("rows of tiles")), columns]
+            }
+            counts => counts,
+        }
     }
 
     /// Columns of tiles, of all matrices.
@@ -138,7 +149,7 @@ impl GemmKernel {
     /// Tiles of all parts of k: what blocks share. Where clusters have tiles side by side, as many as clusters that cover C have blocks.
     pub fn units(&self) -> Number {
         let [batch, ..] = self.space.numbers();
-        let [clusters_m, clusters_n] = self.cluster.tile(self.tile).counts(self.space.numbers());
+        let [clusters_m, clusters_n] = self.counts(self.cluster.tile(self.tile));
         batch * clusters_m * clusters_n * i64::from(self.splits * self.cluster.m * self.cluster.n)
     }
 

@@ -505,7 +505,9 @@ impl<'a> Candidate<'a> {
     /// Whether the product is transposed, and its tiles may waste less of more than few rows of C than tiles as it stands.
     pub(super) fn wastes_less(&self) -> bool {
         let Self { shape, extents: [batch, _, rows, _], .. } = *self;
-        let has_part = rows > FEW_ROWS && rows % i64::from(WGMMA_ROWS) != 0;
+        // of dynamic shapes also where all rows are one tile's: they have its binary
+        let is_whole = rows % i64::from(WGMMA_ROWS) == 0 && !(self.plan.is_dynamic() && rows == i64::from(shape.n));
+        let has_part = rows > FEW_ROWS && !is_whole;
         let is_one_tile = shape.n == COLUMNS_OF_ONE_TILE && ROWS_OF_ONE_TILE.contains(&rows);
         let is_shared = shape.schedule == Schedule::Cooperative && shape.m == 2 * WGMMA_ROWS;
         let is_long = batch == 1 && self.steps() >= STEPS_OF_MORE_ROWS;
