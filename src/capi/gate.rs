@@ -14,7 +14,7 @@ use crate::session;
 /// Parts of the gate, so that threads share no cache line.
 const PARTS: usize = 64;
 
-/// How long a fork waits: longer than kernels compile. A call that waits for the forking thread (its log callback for the lock
+/// How long a fork, and the end of the process, wait: longer than kernels compile. A call that waits for the forking thread (its log callback for the lock
 /// of an interpreter) would never end.
 const PATIENCE: Duration = Duration::from_secs(2);
 

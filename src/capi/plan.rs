@@ -213,7 +213,7 @@ impl Plan {
 
     /// The engine config of a plan that was read from a text.
     fn config(&self) -> Result<Arc<Descriptor>> {
-        let binary = self.made.binary();
+        let binary = self.made.kept();
         let graph = OperationGraph::of(Arc::clone(binary.graph()), self.handle.clone());
         let device = Arc::new(binary.device().clone());
         let engine = Engine::new(Arc::new(graph), device, Selection::clone(binary.selection()))?;
@@ -223,11 +223,7 @@ impl Plan {
 
     /// What the plan is read back from: its binary, and the expectations, which no graph of a binary has.
     fn text(&self) -> String {
-        let binary = match &self.made {
-            Made::Binary { binary, .. } => binary,
-            Made::Quick(plan) => plan.settled().binary(),
-        };
-        let mut text = binary.to_json();
+        let mut text = self.made.kept().to_json();
         if !self.expectations.is_empty() && text.pop() == Some('}') {
             let rows: Vec<ExpectationText> = self.expectations.iter().map(ExpectationText::of).collect();
             text += &format!(",\"expected\":{}}}", serde_json::json!(rows));
@@ -340,6 +336,14 @@ impl Made {
         match self {
             Self::Binary { binary, .. } => binary,
             Self::Quick(plan) => plan.current().binary(),
+        }
+    }
+
+    /// The binary of the plan's own config, which is waited for.
+    fn kept(&self) -> &Arc<Binary> {
+        match self {
+            Self::Binary { binary, .. } => binary,
+            Self::Quick(plan) => plan.settled().binary(),
         }
     }
 

@@ -32,7 +32,7 @@ pub(super) fn of_one_text(
     for _ in 0..count {
         let Some(graph) = drawn(&build.graph, choices) else { continue };
         let Ok(selection) = engine::select(&graph, device.capability) else { continue };
-        if !selection.candidates(device).iter().any(|ranked| ranked.config == build.config) {
+        if !selection.offers(&build.config, device) {
             continue;
         }
         let other = Build::new(&selection, build.config.clone(), device);

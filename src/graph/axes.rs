@@ -4,7 +4,10 @@
 //! what the graph is, and stay: what a convolution's or resampling's window runs over, matrices of a product with overridden extents, the axis of
 //! a concatenation, rows of pages and of what lies in pages, channels of grouped convolutions, and tensors of operations without such a structure.
 
-use super::{Attributes, Convolution, ConvolutionDirection, Graph, Operation, Port, Reordering, Tensor, TensorHandle};
+use super::{
+    Attributes, Convolution, ConvolutionDirection, FinalizedGraph, Graph, Operation, Port, Reordering, Tensor,
+    TensorHandle,
+};
 
 /// Axes of a graph's tensors, joined where their extents must agree: a forest of (tensor, axis) places.
 #[derive(Clone, Debug)]
@@ -17,8 +20,12 @@ pub(crate) struct AxisClasses {
 }
 
 impl AxisClasses {
-    /// The classes of a graph whose composite operations are taken apart; the tensors of the whole come first.
-    pub(crate) fn of(graph: &Graph) -> Self {
+    /// The classes of a graph, whose composite operations are taken apart for it; its own tensors come first.
+    pub(crate) fn of(graph: &FinalizedGraph) -> Self {
+        Self::of_definitions(&graph.expand().to_graph())
+    }
+
+    fn of_definitions(graph: &Graph) -> Self {
         let mut first = Vec::with_capacity(graph.tensors().len());
         let mut count = 0;
         for tensor in graph.tensors() {

@@ -22,7 +22,7 @@ pub fn with_extent(
         Some(1) => return Err(fault(format!("axis {axis} has extent 1, along which it broadcasts"))),
         Some(_) => {}
     }
-    let mut classes = AxisClasses::of(&graph.expand().to_graph());
+    let mut classes = AxisClasses::of(graph);
     let class = classes.free(id.handle(), axis);
     let class = class.ok_or_else(|| fault(format!("the extent of axis {axis} belongs to what the graph is")))?;
     let mut resized = graph.to_graph();

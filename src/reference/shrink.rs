@@ -28,7 +28,7 @@ pub fn shrink(
 ) -> Option<Shrunk> {
     let ids: Vec<TensorHandle> = graph.tensor_ids().map(TensorId::handle).collect();
     let mut draft = graph.to_graph();
-    let mut classes = AxisClasses::of(&graph.expand().to_graph());
+    let mut classes = AxisClasses::of(graph);
     let mut shrunk: Option<FinalizedGraph> = None;
     for unit in [16, 8, 4, 2, 1] {
         let mut refused = vec![false; classes.count()];

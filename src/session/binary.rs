@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::KernelCache;
 use super::identity::config_digest;
 use super::text::{PlanOrigin, PlanText};
-use super::{KernelCache, shapes};
 use crate::build::Build;
 use crate::codegen::Source;
 use crate::compile::sealed::{self, Unread};
@@ -242,7 +242,7 @@ impl Plan {
 
     /// Which axes of the graph have one extent.
     pub(super) fn axes(&self) -> &AxisClasses {
-        self.axes.get_or_init(|| shapes::axes(self.binary.graph()))
+        self.axes.get_or_init(|| AxisClasses::of(self.binary.graph()))
     }
 
     /// Bytes of workspace an execution needs; may be zero.

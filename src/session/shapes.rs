@@ -94,15 +94,10 @@ fn shapes_digest(plan: &Plan, shapes: &[TensorShape]) -> [u8; 32] {
 /// # Ok::<(), fusewright::error::Error>(())
 /// ```
 pub fn with_shapes(graph: &FinalizedGraph, shapes: &[TensorShape]) -> Result<FinalizedGraph, Error> {
-    with_shapes_in(graph, &axes(graph), shapes)
+    with_shapes_in(graph, &AxisClasses::of(graph), shapes)
 }
 
-/// Which axes of a graph have one extent.
-pub(super) fn axes(graph: &FinalizedGraph) -> AxisClasses {
-    AxisClasses::of(&graph.expand().to_graph())
-}
-
-/// As [`with_shapes`], of a graph whose [`axes`] are known.
+/// As [`with_shapes`], of a graph of which it is known which axes have one extent.
 fn with_shapes_in(graph: &FinalizedGraph, axes: &AxisClasses, shapes: &[TensorShape]) -> Result<FinalizedGraph, Error> {
     let given = given(graph, shapes)?;
     let mut classes = axes.clone();

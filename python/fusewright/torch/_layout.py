@@ -60,6 +60,11 @@ def same_strides(dim: Sequence[int], left: Sequence[int], right: Sequence[int]) 
     return all(d == 1 or a == b for d, a, b in zip(dim, left, right, strict=True))
 
 
+def is_packed(dim: Sequence[int], stride: Sequence[int]) -> bool:
+    """Whether elements lie one behind the other, the last axis innermost."""
+    return same_strides(dim, stride, row_major(dim))
+
+
 def channels_last(dim: Sequence[int]) -> Extents:
     """Packed strides with the channels (axis 1) innermost and the batch (axis 0) outermost."""
     stride = [1] * len(dim)

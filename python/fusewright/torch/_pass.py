@@ -17,9 +17,9 @@ import fusewright
 
 from . import _op
 from ._explain import AnchorReport, report_of
-from ._layout import row_major, same_strides
+from ._layout import is_packed, same_strides
 from ._options import Options
-from ._regions import Region, Search, find_anchors, outside_users, search, smaller_regions
+from ._regions import Region, Relayout, Search, erase_unread, find_anchors, outside_users, search, smaller_regions
 from ._select import Decision, choose, device_identity
 from ._sized import RUN_SIZED
 from ._strided import read_in_place
@@ -83,8 +83,9 @@ class FusionPass(OptionsPass):
         graph.lint()
 
     @property
-    def _relayout(self) -> str:
-        return {"always": "always", "measure": "fused", "model": "never"}[self.options.select]
+    def _relayout(self) -> Relayout:
+        relayouts: dict[str, Relayout] = {"always": "always", "measure": "fused", "model": "never"}
+        return relayouts[self.options.select]
 
     def _search(self, anchor: Anchor) -> Search:
         obstacle = _obstacle(anchor, self.options.device)
@@ -199,7 +200,7 @@ def replace(region: Region, session: str) -> None:
         place.prepend(view)
     _erase(region, kept=set(views))
     for node in region.translation.inputs:
-        _erase_unread_views(node)
+        erase_unread(node, VIEWS)
 
 
 def _outliving_views(members: Sequence[Node], inside: set[Node]) -> list[Node]:
@@ -263,17 +264,9 @@ def unviewed(node: Node) -> Node:
     return node
 
 
-def _erase_unread_views(node: Node) -> None:
-    """Inductor counts users of what a view is of."""
-    while node.target in VIEWS and not node.users:
-        (source,) = node.all_input_nodes[:1]
-        node.graph.erase_node(node)
-        node = source
-
-
 def _is_packed(node: Node) -> bool:
     value = tensor_value(node)
-    return same_strides(tuple(value.shape), value.stride(), row_major(value.shape))
+    return is_packed(value.shape, value.stride())
 
 
 def _values(argument: Any) -> Any:

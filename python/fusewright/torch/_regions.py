@@ -1,12 +1,12 @@
 """Regions of an FX graph: a core with the pointwise operations around it that one graph can hold."""
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.fx import Graph, Node
@@ -97,12 +97,12 @@ def _tensors(anchor: Anchor) -> list[torch.Tensor]:
     return [value for value in found if isinstance(value, torch.Tensor)]
 
 
-RELAYOUTS = ("never", "fused", "always")
+Relayout = Literal["never", "fused", "always"]
 """Whether operands and results of convolutions may be copied from and to channels-last: results only where Inductor
 fuses the copy into what reads them, or all."""
 
 
-def search(anchor: Anchor, *, arch: str, strict_rounding: bool, relayout: str) -> Search:
+def search(anchor: Anchor, *, arch: str, strict_rounding: bool, relayout: Relayout) -> Search:
     """The best region of an anchor that an engine takes."""
     result = Search(anchor)
     values = _tensors(anchor)
@@ -123,7 +123,7 @@ def search(anchor: Anchor, *, arch: str, strict_rounding: bool, relayout: str) -
     return result
 
 
-def smaller_regions(region: Region, *, arch: str, strict_rounding: bool, relayout: str) -> list[Region]:
+def smaller_regions(region: Region, *, arch: str, strict_rounding: bool, relayout: Relayout) -> list[Region]:
     """What of a region can be taken alone: all but what its operands are computed by, and its core."""
     anchor, order = region.anchor, _order(region.anchor)
     forward = _grow(anchor, order)
@@ -146,7 +146,7 @@ def _order(anchor: Anchor) -> dict[Node, int]:
 
 
 def _accepted(
-    anchor: Anchor, members: list[Node], order: dict[Node, int], arch: str, strict_rounding: bool, relayout: str
+    anchor: Anchor, members: list[Node], order: dict[Node, int], arch: str, strict_rounding: bool, relayout: Relayout
 ) -> Region:
     """The region of these members; `Untranslatable` with the rules where no engine takes it."""
     outputs, inside = _outputs(anchor, members), {anchor.value, *members}
@@ -171,6 +171,7 @@ def _accepted(
 
 
 def _require_fused_copies(translation: Translation, inside: set[Node]) -> None:
+    """That results which are copied to their own layout are read by kernels of Inductor's alone."""
     for node in translation.relayout_outputs:
         if not all(is_fusible(user) for user in readers(node) if user not in inside):
             raise Untranslatable(f"result {node.name} is not channels-last")
@@ -289,6 +290,14 @@ def is_fusible(node: Node) -> bool:
     if node.op != "call_function" or node.target in ANCHORS or node.target in (RUN, RUN_SIZED):
         return False
     return "scaled_dot_product" not in str(node.target)
+
+
+def erase_unread(node: Node, targets: Container[Any]) -> None:
+    """Removes what nothing reads any more, back through operations of these: Inductor counts what reads a value."""
+    while node.target in targets and not node.users:
+        (source,) = node.all_input_nodes[:1]
+        node.graph.erase_node(node)
+        node = source
 
 
 def is_computed_in_kernels(node: Node) -> bool:

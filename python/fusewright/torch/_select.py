@@ -200,10 +200,10 @@ def _measure(region: Region, device: torch.device, options: Options) -> Times:
 
 def _copies(region: Region) -> str:
     """What of a region is copied from or to channels-last, and whether the copy is timed."""
-    inputs, translation = region.translation.inputs, region.translation
+    translation = region.translation
     found = [
         f"{number}{'' if is_computed_in_kernels(node) else ' timed'}"
-        for number, node in enumerate(inputs)
+        for number, node in enumerate(translation.inputs)
         if node in translation.relayout_inputs
     ]
     return ", ".join(found + ["results"] * bool(translation.relayout_outputs))

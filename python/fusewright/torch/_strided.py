@@ -20,7 +20,8 @@ from torch.fx import Graph, Node
 import fusewright
 
 from . import _op
-from ._layout import Extents, fill_unit_axes, row_major, same_strides
+from ._layout import Extents, fill_unit_axes, is_packed
+from ._regions import erase_unread
 from ._translate import VIEWS, tensor_value
 
 LOGGER = logging.getLogger(__name__)
@@ -29,9 +30,6 @@ aten = torch.ops.aten
 
 Axis = list[tuple[int, int]]
 """What an axis counts in memory, outermost first: extents of more than one, each with its stride."""
-
-ALIGNMENT = 16
-"""Bytes to which operands are aligned."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ def _own_place(node: Node) -> Place | None:
     value = tensor_value(node)
     maker: Any = node.args[0] if node.target is operator.getitem else node
     is_view = getattr(maker.target, "is_view", False) or value.storage_offset() != 0
-    if is_view or not same_strides(value.shape, value.stride(), row_major(value.shape)):
+    if is_view or not is_packed(value.shape, value.stride()):
         return None
     axes = [[(d, s)] if d > 1 else [] for d, s in zip(value.shape, value.stride(), strict=True)]
     return Place(node, axes, 0, 0)
@@ -179,14 +177,14 @@ def _read_in_place(call: Node, session: str, arch: str) -> None:
         call.meta.get("eager_input_vals", ((), {}))[1],
     )
     for node in old:
-        _erase_unread(node)
+        erase_unread(node, PASSED)
 
 
 def _stride(node: Node, operand: Any, place: Place) -> Extents | None:
     """The strides of an operand in place, if memory of theirs can be told to an engine."""
     value, stride = tensor_value(node), place.stride
-    is_aligned = place.offset * value.element_size() % ALIGNMENT == 0
-    is_whole = tuple(value.shape) == tuple(operand.dim) and len(place.axes) == len(operand.dim)
+    is_aligned = place.offset * value.element_size() % _op.POINTER_ALIGNMENT == 0
+    is_whole = tuple(value.shape) == tuple(operand.dim)
     return stride if is_aligned and is_whole else None
 
 
@@ -217,11 +215,3 @@ def _viewed(graph: Graph, place: Place, dim: Extents, stride: Extents) -> Node:
     with value.fake_mode:
         node.meta["val"] = aten.as_strided.default(value, *arguments[1:])
     return node
-
-
-def _erase_unread(node: Any) -> None:
-    """Removes what nothing reads any more, of views and copies."""
-    while isinstance(node, Node) and not node.users and place_of(node) is not None:
-        source = node.args[0] if node.args else None
-        node.graph.erase_node(node)
-        node = source

@@ -67,7 +67,7 @@ impl Engine for WarpMma {
 
 /// Most terms of a FLOAT product that multiply-adds sum in full as fast as matrix instructions do rounded to TF32, where elements come one by one: those of
 /// one step. Of 17 such convolutions (H200, 2026-11-30; NCHW or one channel, 1 to 27 terms) `scalar` takes 0.81 to 1.16 times as long, 1.01 on the
-/// geometric mean; of 36 to 98 terms 0.78 to 1.5, and where vectors of channels are copied 1.1 to 2.2.
+/// geometric mean; of 36 to 200 terms 0.78 to 1.23, and where vectors of channels are copied 1.15 to 2.2.
 const TERMS_IN_FULL: i64 = 32;
 
 /// Microseconds that the model expects of a product's first config on a device; `None` where there is no instruction for its operands, or no
