@@ -26,7 +26,17 @@ from torch_comparison import (  # noqa: E402
 )
 
 import fusewright.torch as backend_module  # noqa: E402
-from fusewright.torch import _layout, _op, _options, _pass, _regions, _select, _translate  # noqa: E402
+from fusewright.torch import (  # noqa: E402
+    _layout,
+    _op,
+    _options,
+    _pass,
+    _regions,
+    _select,
+    _times,
+    _timing,
+    _translate,
+)
 
 CHANNELS_LAST = torch.channels_last
 
@@ -354,14 +364,14 @@ def test_regions_compile_alone_during_a_compilation(monkeypatch):
         def run():
             with torch.no_grad():
                 alone = _select.subgraph(region)
-                inputs = [_select.sample(_translate.tensor_value(node)) for node in alone.inputs]
-                theirs = _select.compile_module(alone.module, inputs)(*inputs)
+                inputs = [_timing.sample(_translate.tensor_value(node)) for node in alone.inputs]
+                theirs = _timing.compile_module(alone.module, inputs)(*inputs)
                 ours = _op.RUN(inputs[: len(region.translation.inputs)], region.translation.text)
                 for mine, other in zip(ours, theirs, strict=True):
                     torch.testing.assert_close(mine.reshape(other.shape), other, rtol=1e-5, atol=1e-5)
             checked.append(region)
 
-        _select.in_fresh_thread(run)
+        _times.in_fresh_thread(run)
         return _select.Decision(False, "compared")
 
     monkeypatch.setattr(_select, "decide", decide)
@@ -383,6 +393,113 @@ def test_operations_that_inductor_fuses_with_what_follows_are_told():
     assert [_select.is_followed(region) for region in (followed, stored, bare)] == [True, False, False]
 
 
+def _called(function, *inputs):
+    """The calls of a region's core, and the region."""
+    region, _ = _region_of(function, *inputs)
+    values = [_translate.tensor_value(node) for node in _select.subgraph(region).inputs]
+    return _select.called_cores(region, values), region
+
+
+def test_cores_that_inductor_calls_as_they_are_need_no_compilation():
+    a, b, bias = torch.randn(16, 32), torch.randn(32, 24), torch.randn(24)
+    (without, core), region = _called(lambda a, b, bias: torch.relu(torch.addmm(bias, a, b)), a, b, bias)
+    operands = {"a": a, "b": b, "bias": bias}
+    given = [operands[node.name.split("_")[0]] for node in _select.subgraph(region).inputs]
+    torch.testing.assert_close(without(*given)[0], a @ b)
+    torch.testing.assert_close(core(*given)[0], a @ b + bias)
+    assert not _called(lambda a, b: torch.relu(a @ b), a, torch.randn(32, 23))[0], "padded by Inductor"
+    assert not _called(lambda a, b, bias: a @ b + bias, a, b, bias)[0], "one call by Inductor"
+    with torch._inductor.config.patch(max_autotune=True):
+        assert not _called(lambda a, b: torch.relu(a @ b), a, b)[0], "its own templates"
+    image, weight, bias = torch.randn(2, 8, 6, 6), torch.randn(16, 8, 3, 3), torch.randn(16)
+    conv2d, last = (
+        torch.nn.functional.conv2d,
+        [t.contiguous(memory_format=torch.channels_last) for t in (image, weight)],
+    )
+    (core,), region = _called(lambda x, w: torch.relu(conv2d(x, w)), *last)
+    torch.testing.assert_close(core(*last)[0], conv2d(*last))
+    (core,), region = _called(conv2d, *last, bias)
+    torch.testing.assert_close(core(*last, bias)[0], conv2d(*last))
+    assert not _select._is_bare(region), "Inductor adds the bias"
+
+
+def _joined(a, b, r):
+    return torch.relu((a @ b) * r)
+
+
+@pytest.mark.parametrize(
+    ("function", "seconds", "expected"),
+    [
+        (lambda a, b, r: torch.softmax((a @ b) * r, -1), (1.0, 1.0, 9.0), _times.Times(1.0, 1.25)),
+        (lambda a, b, r: a @ b, (1.0, 1.0, 9.0), _times.Times(1.0, 1.0)),
+        (_joined, (1.7, 1.0, 1.5), _times.Times(1.7, 1.825, is_estimated=True)),
+        (_joined, (1.8, 1.0, 1.5), _times.Times(1.8, 1.825, is_estimated=True)),
+        (lambda a, b, r: torch.tanh((a @ b) * r), (1.8, 1.0, 1.5, 1.1, 1.4), _times.Times(1.1, 1.4)),
+        (lambda a, b, r: torch.relu((a @ b) * r).half(), (1.2, 1.0, 1.5), _times.Times(1.2, 1.275, is_estimated=True)),
+        (lambda a, b, r: torch.relu((a @ b) * r).half(), (1.3, 1.0, 1.5, 1.1, 1.4), _times.Times(1.1, 1.4)),
+        (lambda a, b, r: torch.relu(a @ b + r), (1.1, 1.4), _times.Times(1.1, 1.4)),
+    ],
+)
+def test_inductors_code_is_compiled_only_where_its_parts_do_not_decide(monkeypatch, function, seconds, expected):
+    a, b, r = torch.randn(16, 32), torch.randn(32, 16), torch.randn(16, 16)
+    region, _ = _region_of(function, a, b, r)
+    left, compiled = list(seconds), []
+
+    def time_modules(modules, values, device, before):
+        compiled.extend(modules)
+        return [left.pop(0) for _ in (*before, *modules)]
+
+    monkeypatch.setattr(_select, "time_modules", time_modules)
+    monkeypatch.setattr(_select, "_seconds_to_read", lambda region, device: 0.25)
+    found = _select._measure(region, torch.device("cpu"), _options.Options())
+    assert (found.fused, found.is_estimated) == (expected.fused, expected.is_estimated)
+    assert found.inductor == pytest.approx(expected.inductor)
+    assert not left and len(compiled) == (0 if len(seconds) == 3 else 1)
+
+
+def test_of_a_core_with_a_bias_the_faster_call_counts():
+    a, b, bias = torch.randn(16, 32), torch.randn(32, 16), torch.randn(16)
+    bare, _ = _region_of(lambda a, b, bias: torch.addmm(bias, a, b), a, b, bias)
+    assert _select.estimate(bare, 1.0, [1.0, 1.2, 9.0], 0.25) == _times.Times(1.0, 1.2)
+    followed, _ = _region_of(lambda a, b, bias: torch.softmax(torch.addmm(bias, a, b).relu(), -1), a, b, bias)
+    assert _select.estimate(followed, 1.0, [1.3, 1.2, 9.0], 0.25) == _times.Times(1.0, 1.45)
+
+
+def test_a_pass_follows_the_core():
+    a, b = torch.randn(16, 32), torch.randn(32, 24)
+    (core,), _ = _called(lambda a, b: torch.relu(a @ b), a, b)
+    torch.testing.assert_close(_select.with_pass(core)(a, b)[0], -(a @ b))
+    torch.testing.assert_close(core(a, b)[0], a @ b, msg="the core stays what it is")
+
+
+def test_measured_times_are_asked_for_once(monkeypatch):
+    device, estimated = torch.device("cpu"), _times.Times(1.0, 1.1, is_estimated=True)
+    monkeypatch.setattr(_times, "STORE", _times.TimeStore(None))
+    monkeypatch.setattr(_times, "device_identity", lambda device: "a GPU")
+    assert _times.known_times("region", device) is None
+    assert _times.measured_once("region", device, lambda: estimated) == estimated
+    assert _times.measured_once("region", device, lambda: pytest.fail("it is known")) == estimated
+    decision = _select.by_time("region", lambda: estimated)
+    assert decision.taken and "about 1.10 times" in decision.reason
+
+
+def test_plans_are_built_ahead_for_all_regions_at_once(monkeypatch):
+    built = []
+    monkeypatch.setattr(_pass, "is_to_build", lambda region, options: region.anchor.kind == "mm")
+    monkeypatch.setattr(_op, "build_plans", lambda wanted: built.append(list(wanted)))
+    model = nn.Sequential(nn.Linear(32, 16, bias=False), nn.ReLU(), nn.Linear(16, 16, bias=False))
+    with torch.no_grad(), counted_calls() as calls:
+        backend_module.explain(model, torch.randn(8, 32), options={"fusewright.select": "measure"})
+    ((first, second),) = built
+    assert not calls and first[0] != second[0] and first[1] == second[1] == "cpu"
+
+
+def test_plans_that_fail_leave_the_others():
+    text = _region_of(lambda a, b: a @ b, torch.randn(16, 32), torch.randn(32, 16))[0].translation.text
+    _op.build_plans([("{}", "cpu"), (text, "cpu"), (text, "no device")])
+    assert (text, "cpu") in _op._PLANS and ("{}", "cpu") not in _op._PLANS
+
+
 def _choice(monkeypatch, times):
     """What is chosen of a region whose operand is computed for it alone, by these times; and what was timed."""
     a, b, *more = torch.randn(2048, 64), torch.randn(64, 2048), *torch.randn(3, 2048, 2048)
@@ -392,7 +509,7 @@ def _choice(monkeypatch, times):
     def measured(region, device, options):
         names = tuple(str(m.target).split(".")[1] for m in region.operations)
         asked.append(names)
-        return _select.Times(*times[names])
+        return _times.Times(*times[names])
 
     monkeypatch.setattr(_select, "measured", measured)
     monkeypatch.setattr(
@@ -419,7 +536,7 @@ def test_of_a_slow_region_the_part_that_saves_most_is_taken(monkeypatch):
 
 def test_where_no_part_is_faster_the_region_is_reported(monkeypatch):
     chosen, decision, asked = _choice(monkeypatch, {WHOLE: (1.0, 0.9), FORWARD: (0.9, 0.9), CORE: (0.8, 0.8)})
-    assert chosen == WHOLE and not decision.taken and decision.times == _select.Times(1.0, 0.9) and len(asked) == 3
+    assert chosen == WHOLE and not decision.taken and decision.times == _times.Times(1.0, 0.9) and len(asked) == 3
 
 
 def test_parts_are_timed_only_where_the_model_lets_them_win(monkeypatch):
@@ -438,38 +555,38 @@ def test_times_lie_in_the_librarys_cache(monkeypatch, tmp_path):
     for name in ("FUSEWRIGHT_CACHE", "FUSEWRIGHT_CACHE_DIR", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert _select.cache_folder() == tmp_path / ".cache" / "fusewright"
+    assert _times.cache_folder() == tmp_path / ".cache" / "fusewright"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert _select.cache_folder() == tmp_path / ".cache" / "fusewright"
+    assert _times.cache_folder() == tmp_path / ".cache" / "fusewright"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
-    assert _select.cache_folder() == tmp_path / "caches" / "fusewright"
+    assert _times.cache_folder() == tmp_path / "caches" / "fusewright"
     monkeypatch.setenv("FUSEWRIGHT_CACHE_DIR", str(tmp_path / "own"))
-    assert _select.cache_folder() == tmp_path / "own"
+    assert _times.cache_folder() == tmp_path / "own"
     monkeypatch.setenv("FUSEWRIGHT_CACHE", "off")
-    assert _select.cache_folder() is None
-    store = _select.TimeStore(None)
-    store.put("key", _select.Times(1, 2))
-    assert store.get("key") == _select.Times(1, 2), "kept in memory"
+    assert _times.cache_folder() is None
+    store = _times.TimeStore(None)
+    store.put("key", _times.Times(1, 2))
+    assert store.get("key") == _times.Times(1, 2), "kept in memory"
 
 
 def test_drivers_are_told_apart(monkeypatch):
     text = "NVRM version: NVIDIA UNIX {} Kernel Module{} 580.159.04  Thu Aug  6\nGCC version: gcc 12"
     for names in (("x86_64", ""), ("Open", " for x86_64")):
-        monkeypatch.setattr(_select.Path, "read_text", lambda path, names=names: text.format(*names))
-        assert _select.driver_version.__wrapped__() == "580.159.04"
+        monkeypatch.setattr(_times.Path, "read_text", lambda path, names=names: text.format(*names))
+        assert _times.driver_version.__wrapped__() == "580.159.04"
     monkeypatch.undo()
-    assert isinstance(_select.driver_version(), str)
+    assert isinstance(_times.driver_version(), str)
 
 
 def test_measured_times_are_kept(tmp_path):
-    path, times = tmp_path / "folder" / "times.json", _select.Times(fused=0.9, inductor=1.0)
-    _select.TimeStore(path).put("key", times)
+    path, times = tmp_path / "folder" / "times.json", _times.Times(fused=0.9, inductor=1.0)
+    _times.TimeStore(path).put("key", times)
     assert path.parent.stat().st_mode & 0o077 == 0, "the library takes no folder that others may write"
-    _select.TimeStore(path).put("another", times)
-    assert _select.TimeStore(path).get("key") == times and times.is_faster
-    assert not _select.Times(fused=0.98, inductor=1.0).is_faster
+    _times.TimeStore(path).put("another", times)
+    assert _times.TimeStore(path).get("key") == times and times.is_faster
+    assert not _times.Times(fused=0.98, inductor=1.0).is_faster
     path.write_text("{")
-    assert _select.TimeStore(path).get("key") is None
+    assert _times.TimeStore(path).get("key") is None
 
 
 def test_enable_and_disable():

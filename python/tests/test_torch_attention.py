@@ -20,7 +20,7 @@ from torch_comparison import (  # noqa: E402
 )
 
 import fusewright.torch as backend_module  # noqa: E402
-from fusewright.torch import _attention, _pass, _select  # noqa: E402
+from fusewright.torch import _attention, _pass, _select, _times, _timing  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script_method.*")
 
@@ -304,12 +304,12 @@ def results_of_what_is_timed(monkeypatch, function, *inputs):
             given = [x.detach() for x in inputs]
             given += [torch.ones(v.shape, dtype=v.dtype).as_strided(v.shape, v.stride()) for v in values[len(inputs) :]]
             with torch.no_grad():
-                return [_select.compile_module(module, given)(*given) for module in modules]
+                return [_timing.compile_module(module, given)(*given) for module in modules]
 
         # A lock that the compilation holds would be waited for without an end.
         faulthandler.dump_traceback_later(120, exit=True)
         try:
-            seen.append(_select.in_fresh_thread(call))
+            seen.append(_times.in_fresh_thread(call))
         finally:
             faulthandler.cancel_dump_traceback_later()
         return _select.NOT_ON_CPU

@@ -25,9 +25,11 @@ from ._explain import AnchorReport
 from ._options import Options
 from ._pass import OptionsPass, architecture, record, session_obstacle
 from ._regions import refusal_text
-from ._select import NOT_ON_CPU, Decision, Times, by_time, measured_once, time_modules, with_gradients
+from ._select import NOT_ON_CPU, Decision, by_time
 from ._sized import RUN_SIZED, SAMPLES, sized_text
 from ._sizes import Unsized, concrete, has_numbers, is_static, sampled
+from ._times import Times, measured_once
+from ._timing import time_modules, with_gradients
 from ._translate import Untranslatable
 
 LOGGER = logging.getLogger(__name__)
@@ -452,7 +454,8 @@ def _measured(fused: Fused, device: torch.device, options: Options) -> Times:
 
 
 def _measure(fused: Fused, device: torch.device, options: Options) -> Times:
-    return Times(*time_modules(*what_is_timed(fused, options.device), device))
+    ours, inductors = time_modules(*what_is_timed(fused, options.device), device)
+    return Times(ours, inductors)
 
 
 def what_is_timed(fused: Fused, session: str) -> tuple[list[GraphModule], list[torch.Tensor]]:
@@ -497,5 +500,6 @@ def _report(node: Node, fused: Fused | None, decision: Decision, refusals: Seque
         reason=decision.reason,
         fused_seconds=decision.times.fused if decision.times else None,
         inductor_seconds=decision.times.inductor if decision.times else None,
+        inductor_is_estimated=False,
         graph=fused.texts[0] if fused else None,
     )

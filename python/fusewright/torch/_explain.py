@@ -31,15 +31,17 @@ class AnchorReport:
     reason: str
     fused_seconds: float | None
     inductor_seconds: float | None
+    inductor_is_estimated: bool
+    """Whether `inductor_seconds` is made of what that code calls and of what a pass takes."""
     graph: str | None
     """The text of the region's graph."""
 
     def line(self) -> str:
         """One line for people, and one more for each refusal."""
         verdict = f"surface {self.surface}, engine {self.engine}" if self.supported else "refused"
-        times = ""
+        times, about = "", "about " if self.inductor_is_estimated else ""
         if self.fused_seconds is not None and self.inductor_seconds is not None:
-            times = f"; {self.fused_seconds * 1e6:.1f} us against {self.inductor_seconds * 1e6:.1f} us"
+            times = f"; {self.fused_seconds * 1e6:.1f} us against {about}{self.inductor_seconds * 1e6:.1f} us"
         what = " + ".join((self.operation, *self.region))
         mark = "taken" if self.taken else "left"
         head = f"{mark:5} {self.anchor} {self.extents} {self.data_type}: {what}: {verdict}; {self.reason}{times}"
@@ -63,6 +65,7 @@ def report_of(found: Search, decision: Decision) -> AnchorReport:
         reason=decision.reason,
         fused_seconds=decision.times.fused if decision.times else None,
         inductor_seconds=decision.times.inductor if decision.times else None,
+        inductor_is_estimated=decision.times is not None and decision.times.is_estimated,
         graph=region.translation.text if region else None,
     )
 

@@ -5,7 +5,10 @@ The text is all that the operator needs, so compiled code that PyTorch keeps in 
 """
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
@@ -13,7 +16,7 @@ from typing import Any
 
 import torch
 
-from fusewright import Graph, Plan, Session
+from fusewright import FusewrightError, Graph, Plan, Session
 from fusewright._core import register_torch_kernel
 from fusewright._dtypes import DTYPES
 
@@ -78,13 +81,29 @@ def session_name(device: torch.device, session: str) -> str:
     return session or ("cpu" if device.type == "cpu" else f"cuda:{device.index or 0}")
 
 
-def new_plan(text: str, device: str) -> Plan:
-    """The plan of a graph on a device, as the device's session gives it."""
+def _session(device: str) -> Session:
     with _LOCK:
         session = _SESSIONS.get(device)
         if session is None:
             session = _SESSIONS[device] = Session(device)
-        return session.plan(Graph.from_json(text))
+        return session
+
+
+def new_plan(text: str, device: str) -> Plan:
+    """The plan of a graph on a device, as the device's session gives it."""
+    return _session(device).plan(Graph.from_json(text))
+
+
+def build_plans(wanted: Collection[tuple[str, str]]) -> None:
+    """Builds the plans of graphs on devices side by side. Whoever asks for one that fails is told why."""
+
+    def build(text: str, device: str) -> None:
+        with suppress(FusewrightError):
+            plan_for(text, device)
+
+    if wanted:
+        with ThreadPoolExecutor(min(len(wanted), os.cpu_count() or 1)) as pool:
+            list(pool.map(build, *zip(*wanted, strict=True)))
 
 
 def plan_for(text: str, device: str) -> Plan:

@@ -20,9 +20,10 @@ from ._explain import AnchorReport, report_of
 from ._layout import is_packed, same_strides
 from ._options import Options
 from ._regions import Region, Relayout, Search, erase_unread, find_anchors, outside_users, search, smaller_regions
-from ._select import Decision, choose, device_identity
+from ._select import Decision, choose, is_to_build
 from ._sized import RUN_SIZED
 from ._strided import read_in_place
+from ._times import device_identity
 from ._translate import CHANNELS_LAST, VIEWS, Anchor, Translation, tensor_value
 
 aten = torch.ops.aten
@@ -74,13 +75,30 @@ class FusionPass(OptionsPass):
     """Replaces the regions of a graph that an engine takes and that selection keeps."""
 
     def __call__(self, graph: Graph) -> None:
-        for anchor in find_anchors(graph):
+        anchors = find_anchors(graph)
+        self._build_ahead(anchors)
+        for anchor in anchors:
             found, decision = self._decide(self._search(anchor))
             record(report_of(found, decision))
             if decision.taken and found.region is not None:
                 replace(found.region, self.options.device)
         read_in_place(graph, self.options.device, architecture)
         graph.lint()
+
+    def _build_ahead(self, anchors: Sequence[Anchor]) -> None:
+        """Compiles side by side what is timed or taken below, where each region would wait for its own."""
+        if self.options.select != "measure":
+            return
+        regions = (self._search(anchor).region for anchor in anchors)
+        wanted = {
+            (region.translation.text, self._session(region))
+            for region in regions
+            if region is not None and is_to_build(region, self.options)
+        }
+        _op.build_plans(wanted)
+
+    def _session(self, region: Region) -> str:
+        return _op.session_name(tensor_value(region.anchor.value).device, self.options.device)
 
     @property
     def _relayout(self) -> Relayout:
@@ -117,9 +135,8 @@ class FusionPass(OptionsPass):
 
     def _with_plan(self, region: Region, decision: Decision) -> Decision:
         """The decision, once the plan is made: neither the first run nor the capture of a CUDA graph is to compile."""
-        device = tensor_value(region.anchor.value).device
         try:
-            _op.plan_for(region.translation.text, _op.session_name(device, self.options.device))
+            _op.plan_for(region.translation.text, self._session(region))
         except fusewright.FusewrightError as error:
             return Decision(False, f"no plan: {error}", decision.times)
         return decision

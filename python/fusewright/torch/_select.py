@@ -1,71 +1,40 @@
 # mypy: allow-untyped-calls
 """Selection: which of the regions that an engine takes are worth taking from Inductor."""
 
-import json
 import logging
-import os
-import re
-import statistics
-import tempfile
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from ctypes import CDLL, byref, c_int
-from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
-from pathlib import Path
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._inductor import config as inductor
 from torch.fx import Graph, GraphModule, Node
-from torch.fx.experimental.proxy_tensor import make_fx
-
-import fusewright
 
 from . import _op
 from ._layout import channels_last
 from ._options import Options
 from ._regions import Region, is_computed_in_kernels, is_fusible, readers
 from ._sizes import number
+from ._times import NEEDED_RATIO, Times, known_times, measured_once
+from ._timing import time_modules
 from ._translate import CHANNELS_LAST, VIEWS, tensor_value
 
 aten = torch.ops.aten
 
-Result = TypeVar("Result")
-
 LOGGER = logging.getLogger(__name__)
-
-NEEDED_RATIO = 0.97
-"""A region is taken where it needs at most this share of the time of Inductor's code."""
 
 MODEL_ERROR = 1.25
 """How much slower than in truth the model may take a part to be: it knows little of operands that the core lacks."""
 
-WARM_UPS = 3
-REPETITIONS = 11
-EXECUTIONS = 20
-"""Executions in a CUDA graph, at least."""
-CACHE_BYTES = 128 << 20
-"""What operands together exceed: more than L2 caches hold."""
-LARGEST_SETS = 64
-"""Sets of operands beside the first, at most."""
+PASS_RATIO = 1.1
+"""What Inductor's pass over a core's result takes at least of the time in which PyTorch negates it in place and memory
+gives the other operands: of 25 passes it took 1.01 to 1.9, in the middle 1.3."""
 
+LARGEST_PASS = 6
+"""Operations of a pass at most that takes about as long as one that negates."""
 
-@dataclass(frozen=True)
-class Times:
-    """Median seconds of one region: fused, and as Inductor compiles it."""
-
-    fused: float
-    inductor: float
-
-    @property
-    def is_faster(self) -> bool:
-        return self.fused <= NEEDED_RATIO * self.inductor
-
-    @property
-    def saved(self) -> float:
-        return self.inductor - self.fused
+WHOLE_UNITS = 8
+"""Extents of matmuls that Inductor does not pad are multiples of this, whatever the type."""
 
 
 @dataclass(frozen=True)
@@ -128,9 +97,18 @@ def by_time(name: str, measure: Callable[[], Times]) -> Decision:
     except Exception as error:  # what cannot be measured is Inductor's, whatever the cause
         LOGGER.warning("%s was not measured: %s", name, error)
         return Decision(False, f"not measured: {error}")
-    ratio = times.inductor / times.fused
-    reason = f"{ratio:.2f} times as fast as Inductor's code, {1 / NEEDED_RATIO:.2f} needed"
+    ratio = f"{'about ' * times.is_estimated}{times.inductor / times.fused:.2f}"
+    reason = f"{ratio} times as fast as Inductor's code, {1 / NEEDED_RATIO:.2f} needed"
     return Decision(times.is_faster, reason, times)
+
+
+def is_to_build(region: Region, options: Options) -> bool:
+    """Whether a region is to be executed on a GPU, by what is known of it now: to be timed, or since it was faster."""
+    device = tensor_value(region.anchor.value).device
+    if options.select != "measure" or device.type != "cuda":
+        return False
+    times = known_times(_what_is_timed(region), device)
+    return times is None or times.is_faster
 
 
 # Measurement.
@@ -138,44 +116,14 @@ def by_time(name: str, measure: Callable[[], Times]) -> Decision:
 
 def measured(region: Region, device: torch.device, options: Options) -> Times:
     """The times of a region on a device, from the store where they are known."""
+    return measured_once(_what_is_timed(region), device, lambda: _measure(region, device, options))
+
+
+def _what_is_timed(region: Region) -> str:
     place = " followed" if is_followed(region) else ""
     if copies := _copies(region):
         place += f" relaid {copies}"
-    return measured_once(f"{region.graph.key}{place}", device, lambda: _measure(region, device, options))
-
-
-def measured_once(what: str, device: torch.device, measure: Callable[[], Times]) -> Times:
-    """The times from the store, or measured now and put there."""
-    key = f"{what} {device_identity(device)} {fusewright.__version__} {torch.__version__}"
-    times = STORE.get(key)
-    if times is None:
-        times = in_fresh_thread(measure)
-        STORE.put(key, times)
-    return times
-
-
-def device_identity(device: torch.device | None = None) -> str:
-    """A GPU and its driver, which times depend on; the current GPU unless one is given."""
-    return f"{torch.cuda.get_device_name(device)} driver {driver_version()}"
-
-
-@lru_cache(maxsize=1)
-def driver_version() -> str:
-    """The driver's version where Linux tells it, else of CUDA as the driver has it; empty where there is none."""
-    with suppress(OSError):
-        found = re.search(r"Module .*?(\d+\.[\d.]+)", Path("/proc/driver/nvidia/version").read_text())
-        if found:
-            return found[1]
-    version = c_int()
-    with suppress(OSError, AttributeError):
-        CDLL("libcuda.so.1").cuDriverGetVersion(byref(version))
-    return str(version.value or "")
-
-
-def in_fresh_thread(call: Callable[[], Result]) -> Result:
-    """The call's result, free of the compilation under way: its tracing state and handlers belong to this thread."""
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        return pool.submit(call).result()
+    return f"{region.graph.key}{place}"
 
 
 def _measure(region: Region, device: torch.device, options: Options) -> Times:
@@ -186,16 +134,124 @@ def _measure(region: Region, device: torch.device, options: Options) -> Times:
     def fused(*inputs: torch.Tensor) -> Any:
         return _op.RUN(list(inputs[:count]), text, session)
 
+    values = [_as_written(node, region) for node in whole.inputs]
+    if cores := called_cores(region, values):
+        calls: list[Callable[..., Any]] = [fused, *cores, with_pass(cores[0])]
+        seconds, *parts = time_modules([], values, device, before=calls)
+        times = estimate(region, seconds, parts, _seconds_to_read(region, device))
+        if times is not None:
+            return times
     theirs = [whole.module]
     if region.translation.relayout_outputs:
         # Between its own kernels Inductor has either layout.
         theirs.append(subgraph(region, relaid=True).module)
-    core = [subgraph(region, core_alone=True).module] if is_followed(region) else []
-    values = [_as_written(node, region) for node in whole.inputs]
-    seconds, *others = time_modules([*theirs, *core], values, device, before=[fused])
+    compiled_core = [subgraph(region, core_alone=True).module] if is_followed(region) else []
+    seconds, *others = time_modules([*theirs, *compiled_core], values, device, before=[fused])
     # Operations that Inductor computes in the kernel that follows cost it no more than reading their operands.
-    alone = [time + _seconds_to_read(region, device) for time in others[len(theirs) :]]
-    return Times(seconds, min(others[: len(theirs)] + alone))
+    alone_and_read = [time + _seconds_to_read(region, device) for time in others[len(theirs) :]]
+    return Times(seconds, min(others[: len(theirs)] + alone_and_read))
+
+
+def estimate(region: Region, fused: float, parts: Sequence[float], reads: float) -> Times | None:
+    """What decides about a region without Inductor's code; `None` where that has to be compiled.
+
+    `parts`: seconds of the core as it may be called, the core itself last, then of the first and a pass over what it
+    gives. `reads`: those in which memory gives the other operands.
+    """
+    *cores, passed = parts
+    if _is_bare(region):
+        return Times(fused, cores[-1])
+    if is_followed(region):
+        # Operations that Inductor computes in the kernel that follows cost it no more than reading their operands.
+        return Times(fused, min(cores) + reads)
+    more = max(0.0, passed - cores[0]) if _is_written_once(region) else 0.0
+    times = Times(fused, min(cores) + PASS_RATIO * (more + reads), is_estimated=True)
+    is_simple = len(region.operations) <= LARGEST_PASS and all(n.target in _CHEAP for n in region.operations)
+    return times if times.is_faster or (more and is_simple) else None
+
+
+_CHEAP = {
+    aten.add.Tensor,
+    aten.sub.Tensor,
+    aten.mul.Tensor,
+    aten.add.Scalar,
+    aten.sub.Scalar,
+    aten.mul.Scalar,
+    aten.relu.default,
+    aten.maximum.default,
+    aten.minimum.default,
+}
+"""What a pass computes while memory is waited for."""
+
+
+def _is_written_once(region: Region) -> bool:
+    """Whether the region's results are one, of as many bytes as the core's: Inductor has them by one pass."""
+    own = tensor_value(region.anchor.value)
+    results = [tensor_value(node) for node in region.translation.outputs]
+    return [r.numel() * r.element_size() for r in results] == [own.numel() * own.element_size()]
+
+
+def with_pass(core: GraphModule) -> GraphModule:
+    """A core, and one pass over its result in place."""
+    graph = Graph()
+    (result,) = graph.graph_copy(core.graph, {})  # type: ignore[misc]
+    graph.output((graph.call_function(aten.neg_.default, (result,)),))
+    return GraphModule({}, graph)
+
+
+def _is_bare(region: Region) -> bool:
+    """Whether a region is its core and views, and Inductor's code one call."""
+    call = region.anchor.call
+    adds_bias = call.target is aten.convolution.default and call.args[2] is not None
+    return not adds_bias and all(member.target in VIEWS for member in region.members)
+
+
+def called_cores(region: Region, values: Sequence[torch.Tensor]) -> list[GraphModule]:
+    """The calls of PyTorch's own that Inductor may compute a core by, with operands as they are; or none.
+
+    A core with a bias is called without it, then as it is.
+
+    `values`: what the region's module takes (`subgraph`).
+    """
+    if inductor.max_autotune or inductor.max_autotune_gemm or inductor.conv_1x1_as_mm:
+        return []
+    core, anchor = subgraph(region, core_alone=True), region.anchor
+    placed = dict(zip(core.inputs, values, strict=True))
+    operands = [placed[node] for node in anchor.call.all_input_nodes if node in placed]
+    if len(operands) < len(anchor.call.all_input_nodes):
+        return []
+    if anchor.is_convolution:
+        if not all(map(_is_as_convolutions_take_it, operands)):
+            return []
+        return [_without_bias(core.module)]
+    may_become_addmm = anchor.kind == "mm" and any(node.target is aten.add.Tensor for node in region.operations)
+    if may_become_addmm or not all(map(_is_whole, operands)):
+        return []
+    has_bias = anchor.call.target in _WITHOUT_BIAS
+    return [_without_bias(core.module), core.module] if has_bias else [core.module]
+
+
+def _without_bias(core: GraphModule) -> GraphModule:
+    graph = Graph()
+    graph.output(graph.graph_copy(core.graph, {}))
+    for node in graph.nodes:
+        if node.target in _WITHOUT_BIAS:
+            node.target, node.args, node.kwargs = _WITHOUT_BIAS[node.target], node.args[1:3], {}
+        elif node.target is aten.convolution.default:
+            node.args = (*node.args[:2], None, *node.args[3:])
+    return GraphModule({}, graph)
+
+
+_WITHOUT_BIAS = {aten.addmm.default: aten.mm.default, aten.baddbmm.default: aten.bmm.default}
+
+
+def _is_as_convolutions_take_it(value: torch.Tensor) -> bool:
+    memory_format = CHANNELS_LAST.get(value.dim())
+    return value.dim() == 1 or (memory_format is not None and value.is_contiguous(memory_format=memory_format))
+
+
+def _is_whole(value: torch.Tensor) -> bool:
+    return value.dim() < 2 or all(extent % WHOLE_UNITS == 0 for extent in value.shape[-2:])
 
 
 def _copies(region: Region) -> str:
@@ -217,46 +273,6 @@ def _as_written(node: Node, region: Region) -> torch.Tensor:
     return value
 
 
-def time_modules(
-    modules: Sequence[GraphModule],
-    values: Sequence[torch.Tensor],
-    device: torch.device,
-    before: Sequence[Callable[..., Any]] = (),
-) -> list[float]:
-    """Median seconds of calls, and of modules as Inductor compiles them; their operands are larger than L2."""
-    with torch.no_grad(), torch.cuda.device(device), torch.cuda.stream(torch.cuda.Stream(device)):
-        sets = [[sample(value) for value in values]]
-        bytes_of_set = max(1, sum(t.numel() * t.element_size() for t in sets[0]))
-        sets += [[sample(value) for value in values] for _ in range(min(LARGEST_SETS, CACHE_BYTES // bytes_of_set))]
-        calls = [*before, *(compile_module(module, sets[0]) for module in modules)]
-        return time_in_turns([_spread(call) for call in calls], sets, device)
-
-
-def with_gradients(
-    module: GraphModule, values: Sequence[torch.Tensor], differentiated: Sequence[bool], result: torch.Tensor
-) -> GraphModule:
-    """The gradients of a module's only result, of some of its operands, as a module that reads that of the result last.
-
-    PyTorch compiles gradients when they are first asked for, under a lock that the compilation under way holds. Of this
-    module nothing is left to be compiled later.
-    """
-
-    def call(*inputs: torch.Tensor) -> list[torch.Tensor]:
-        leaves = [x.detach().requires_grad_(need) for x, need in zip(inputs, differentiated, strict=False)]
-        (output,) = module(*leaves)
-        wanted = [x for x in leaves if x.requires_grad]
-        return [output, *torch.autograd.grad(output, wanted, inputs[-1])]
-
-    # As AOTAutograd traces: threads of autograd's own would not see the mode.
-    with torch.enable_grad(), FakeTensorMode(), torch.autograd.set_multithreading_enabled(False):
-        fakes = [torch.empty_strided(v.shape, v.stride(), dtype=v.dtype, device=v.device) for v in (*values, result)]
-        return make_fx(call)(*fakes)
-
-
-def _spread(call: Callable[..., Any]) -> Callable[[list[torch.Tensor]], Any]:
-    return lambda inputs: call(*inputs)
-
-
 def is_followed(region: Region) -> bool:
     """Whether everything that reads the region's results is what Inductor fuses pointwise operations into."""
     if not region.operations:
@@ -267,24 +283,22 @@ def is_followed(region: Region) -> bool:
 
 def _seconds_to_read(region: Region, device: torch.device) -> float:
     """The time in which a GPU's memory gives the operands of a region that its core does not have."""
-    core = set(region.anchor.call.all_input_nodes)
+    core = _with_sources(region.anchor.call.all_input_nodes)
     values = [tensor_value(node) for node in region.translation.inputs if node not in core]
     properties = torch.cuda.get_device_properties(device)
     bytes_per_second = properties.memory_clock_rate * 1e3 * 2 * properties.memory_bus_width / 8
     return sum(v.numel() * v.element_size() for v in values) / bytes_per_second
 
 
-def sample(value: torch.Tensor) -> torch.Tensor:
-    """Numbers of a tensor's type and strides, of moderate size."""
-    own = [1 if stride == 0 else extent for extent, stride in zip(value.shape, value.stride(), strict=True)]
-    result = torch.empty_strided(own, value.stride(), dtype=value.dtype, device=value.device)
-    if value.dtype is torch.bool or not value.is_floating_point():
-        result.random_(0, 2)
-    elif value.dtype.itemsize == 1:
-        result.copy_(torch.randn(own, device=value.device))
-    else:
-        result.normal_()
-    return result.expand(value.shape)
+def _with_sources(nodes: Sequence[Node]) -> set[Node]:
+    """Nodes, and what they are views of."""
+    found = set()
+    for node in nodes:
+        found.add(node)
+        while node.target in VIEWS:
+            (node,) = node.all_input_nodes[:1]
+            found.add(node)
+    return found
 
 
 @dataclass(frozen=True)
@@ -338,118 +352,3 @@ def _placeholder(graph: Graph, node: Node) -> Node:
     result = graph.placeholder(node.name)
     result.meta["val"] = tensor_value(node)
     return result
-
-
-def compile_module(module: GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
-    """Inductor's code for a module, without our passes."""
-    from torch._inductor.compile_fx import compile_fx
-
-    patches = {"pre_grad_custom_pass": None, "post_grad_custom_pre_pass": None, "triton.cudagraphs": False}
-    return compile_fx(module, inputs, config_patches=patches)  # type: ignore[return-value]
-
-
-def time_in_turns(
-    calls: Sequence[Callable[[list[torch.Tensor]], Any]], sets: Sequence[list[torch.Tensor]], device: torch.device
-) -> list[float]:
-    """Median seconds of one execution of each call on a GPU, one behind the other as in a model.
-
-    CUDA graphs launch them, replayed in turn. The sets of operands are taken in turn, too: together they are larger
-    than the L2 cache.
-    """
-    graphs = [_captured(call, sets) for call in calls]
-    events: list[list[tuple[torch.cuda.Event, torch.cuda.Event]]] = [[] for _ in calls]
-    for _ in range(WARM_UPS + REPETITIONS):
-        for graph, pairs in zip(graphs, events, strict=True):
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            start.record()
-            graph.replay()
-            end.record()
-            pairs.append((start, end))
-    torch.cuda.synchronize(device)
-    executions = len(sets) * _rounds(sets)
-    medians = [statistics.median(start.elapsed_time(end) for start, end in pairs[WARM_UPS:]) for pairs in events]
-    return [median / 1e3 / executions for median in medians]
-
-
-def _rounds(sets: Sequence[Any]) -> int:
-    return -(-EXECUTIONS // len(sets))
-
-
-def _captured(call: Callable[[list[torch.Tensor]], Any], sets: Sequence[list[torch.Tensor]]) -> torch.cuda.CUDAGraph:
-    """Executions of a call with all sets of operands, as a CUDA graph."""
-    for _ in range(WARM_UPS):
-        call(sets[0])
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(_rounds(sets)):
-            for operands in sets:
-                call(operands)
-    return graph
-
-
-# Store.
-
-
-class TimeStore:
-    """Measured times, in memory and, where there is a path, in a JSON file."""
-
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
-        self._times: dict[str, Times] | None = None
-
-    def get(self, key: str) -> Times | None:
-        return self._loaded().get(key)
-
-    def put(self, key: str, times: Times) -> None:
-        """Keeps a time; the file takes those of other processes along, and is replaced as a whole."""
-        self._times = {**self._read(), **self._loaded(), key: times}
-        if self.path is not None:
-            try:
-                self._write(self.path)
-            except OSError as error:
-                LOGGER.warning("measured times are not kept: %s", error)
-
-    def _write(self, path: Path) -> None:
-        # For its user alone: the library takes no folder that others may write.
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        text = json.dumps({k: asdict(t) for k, t in sorted(self._loaded().items())}, indent=1)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-            file.write(text)
-        os.replace(file.name, path)
-
-    def _loaded(self) -> dict[str, Times]:
-        if self._times is None:
-            self._times = self._read()
-        return self._times
-
-    def _read(self) -> dict[str, Times]:
-        if self.path is None:
-            return {}
-        try:
-            return {key: Times(**entry) for key, entry in json.loads(self.path.read_text()).items()}
-        except (OSError, ValueError, TypeError, AttributeError):
-            return {}
-
-
-def cache_folder() -> Path | None:
-    """The folder of the library's disk cache, as the environment says; `None` where nothing is to be kept."""
-    if os.environ.get("FUSEWRIGHT_CACHE") in ("off", "0"):
-        return None
-    if folder := os.environ.get("FUSEWRIGHT_CACHE_DIR"):
-        return Path(folder).absolute()
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or "")
-    if not caches.is_absolute():
-        try:
-            caches = Path.home() / ".cache"
-        except RuntimeError:  # the user has no home
-            return None
-    return caches / "fusewright"
-
-
-def _times_file() -> Path | None:
-    folder = cache_folder()
-    return None if folder is None else folder / "torch-times.json"
-
-
-STORE = TimeStore(_times_file())
