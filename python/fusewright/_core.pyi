@@ -1,15 +1,16 @@
 """What the package is made of, in Rust.
 
-Everything but ``register_torch_kernel`` and ``run_command_line`` is exported by ``fusewright``.
+Everything but ``DirectKernel``, ``register_torch_kernel`` and ``run_command_line`` is exported by ``fusewright``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import Any, final
+from typing import Any, Self, final
 
 __all__ = [
     "Array",
     "Config",
+    "DirectKernel",
     "Graph",
     "Plan",
     "Session",
@@ -94,6 +95,17 @@ def rules() -> list[tuple[str, str]]:
     """Ids of the documented rules, and what each says in a line; ``fusewright rules ID`` tells more."""
 
 def run_command_line(arguments: Sequence[str]) -> int: ...
+
+@final
+class DirectKernel:
+    """What code that Inductor writes calls in place of an operator, with a result that is there.
+
+    What does not lie on a GPU as the graph says is left to another callable with the same arguments.
+    """
+
+    def __new__(cls, otherwise: Callable[..., None]) -> Self: ...
+    def __call__(self, *arguments: Any, out: Any) -> None: ...
+
 def register_torch_kernel(key: str, namespace: str = "fusewright", operator: str = "run") -> bool:
     """Registers the kernel in Rust of a namespace's operator ``run`` for a dispatch key, ``CUDA`` or ``CPU``.
 

@@ -55,6 +55,21 @@ pub(crate) fn view(object: &Bound<'_, PyAny>, stream: Option<u64>) -> PyResult<O
     Ok(is_ready.then_some(view))
 }
 
+/// The memory of a tensor whose type has the API, whoever writes it, and whether or not gradients are asked for: for code that knows both. Valid as [`view`].
+pub(crate) fn memory(object: &Bound<'_, PyAny>) -> PyResult<Option<View>> {
+    let Some(export) = api(object)?.and_then(|api| api.view) else { return Ok(None) };
+    let mut view = MaybeUninit::uninit();
+    // SAFETY: as for `view`.
+    match unsafe { export(object.as_ptr().cast(), view.as_mut_ptr()) } {
+        // SAFETY: filled, as nothing was raised.
+        0 => Ok(Some(unsafe { view.assume_init() })),
+        _ => {
+            drop(PyErr::take(object.py()));
+            Ok(None)
+        }
+    }
+}
+
 /// The functions of an object's type, of the known version.
 fn api<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<&'py Api>> {
     let Ok(capsule) = object.get_type().getattr(ATTRIBUTE) else { return Ok(None) };

@@ -28,7 +28,7 @@ mod _core {
     #[pymodule_export]
     use super::graph::{Graph, TensorInfo, load, loads, rules};
     #[pymodule_export]
-    use super::operator::register_torch_kernel;
+    use super::operator::{DirectKernel, register_torch_kernel};
     #[pymodule_export]
     use super::plan::Plan;
     #[pymodule_export]

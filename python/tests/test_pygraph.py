@@ -426,6 +426,30 @@ def test_instancenorm() -> None:
     assert len(finish(graph, *gradients).outputs) == 3
 
 
+def test_groupnorm() -> None:
+    graph = new_graph()
+    x = image(graph, "x", 4, 8, 6, 6)
+    made = graph.groupnorm(TRAINING, x, 2, channel(graph, "scale"), channel(graph, "bias"), 1e-5)
+    for statistic in made[1:]:
+        assert statistic is not None
+        statistic.set_data_type("FLOAT")
+    assert [info.dim for info in finish(graph, *made).outputs] == [[4, 8, 6, 6], *[[4, 2, 1, 1]] * 2]
+
+    graph = new_graph()
+    dy, x = image(graph, "dy", 4, 8, 6, 6), image(graph, "x", 4, 8, 6, 6)
+    mean, inverse = (image(graph, name, 4, 2, 1, 1, kind="FLOAT") for name in ("mean", "inverse"))
+    gradients = graph.groupnorm_backward(dy, x, 2, channel(graph, "scale"), mean, inverse)
+    for gradient in gradients[1:]:
+        gradient.set_data_type("FLOAT")
+    assert len(finish(graph, *gradients).outputs) == 3
+
+    graph = new_graph()
+    alone, *statistics = graph.groupnorm("INFERENCE", image(graph, "x", 4, 8, 6, 6), 3)
+    assert statistics == [None, None]
+    with pytest.raises(MalformedGraph, match="GROUP_NORM"):
+        finish(graph, alone)
+
+
 def attention_inputs(graph: pygraph, *labels: str) -> list[Tensor]:
     return [graph.tensor([2, 4, 128, 64], name=label) for label in labels]
 
@@ -850,7 +874,7 @@ BEYOND = {
 # Their extension module has another order than their Python.
 UNORDERED = {"swish_backward"}
 # Operations that theirs lacks, and methods of the life cycle, which its extension module spells otherwise.
-OURS = {"resample_fwd", "dbn_weight", "bn_finalize"}
+OURS = {"resample_fwd", "dbn_weight", "bn_finalize", "groupnorm", "groupnorm_backward"}
 LIFE = {
     "to_json",
     "serialize",

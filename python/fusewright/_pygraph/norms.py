@@ -23,10 +23,12 @@ class _Norms(_Matrix):
         statistics: Sequence[str],
         compute_data_type: Choice,
         name: str,
+        *,
+        attributes: Mapping[str, Any] | None = None,
     ) -> list[Tensor | None]:
         spelled = _choice(norm_forward_phase, phase, f"{op}: norm_forward_phase")
         ports = ["Y", *(statistics if spelled == "TRAINING" else ())]
-        attributes = {"forward_phase": spelled}
+        attributes = {"forward_phase": spelled, **(attributes or {})}
         made = self._add(op, tag, name, inputs, ports, compute_data_type, attributes=attributes)
         return _or_none(dict(zip(ports, made, strict=True)), ["Y", *statistics])
 
@@ -134,6 +136,52 @@ class _Norms(_Matrix):
         """Gradients of input, scale and bias."""
         tensors = (grad, input, scale, mean, inv_variance)
         return self._norm_backward("instancenorm_backward", "INSTANCE_NORM_BPROP", tensors, compute_data_type, name)
+
+    def groupnorm(
+        self,
+        norm_forward_phase: Choice,
+        input: Tensor,
+        num_groups: int,
+        scale: Tensor | None = None,
+        bias: Tensor | None = None,
+        epsilon: Operand = 1e-5,
+        compute_data_type: Choice = None,
+        name: str = "",
+    ) -> list[Tensor | None]:
+        """Result, mean and reciprocal standard deviation [N, num_groups, 1, ...]; the last two in training only.
+
+        A group is consecutive channels of one batch entry. cuDNN's Python frontend has no such method.
+        """
+        inputs = _norm_inputs(input, scale, bias, epsilon)
+        groups = {"num_groups": num_groups}
+        return self._norm(
+            "groupnorm",
+            "GROUP_NORM",
+            norm_forward_phase,
+            inputs,
+            _STATISTICS,
+            compute_data_type,
+            name,
+            attributes=groups,
+        )
+
+    def groupnorm_backward(
+        self,
+        grad: Tensor,
+        input: Tensor,
+        num_groups: int,
+        scale: Tensor | None = None,
+        mean: Tensor | None = None,
+        inv_variance: Tensor | None = None,
+        compute_data_type: Choice = None,
+        name: str = "",
+    ) -> list[Tensor]:
+        """Gradients of input, scale and bias. cuDNN's Python frontend has no such method."""
+        tensors = (grad, input, scale, mean, inv_variance)
+        groups = {"num_groups": num_groups}
+        return self._norm_backward(
+            "groupnorm_backward", "GROUP_NORM_BPROP", tensors, compute_data_type, name, attributes=groups
+        )
 
     def rmsnorm(
         self,

@@ -14,12 +14,17 @@ from torch._inductor import config as inductor_config
 
 from ._attention import AttentionPass
 from ._explain import AnchorReport, Explanation
+from ._lowering import install
+from ._norms import NormPass
 from ._options import Options, split_options
-from ._pass import FusionPass, compose, recorded_reports
+from ._pass import FusionPass, OptionsPass, compose, recorded_reports
 
 __all__ = ["AnchorReport", "Explanation", "Options", "backend", "disable", "enable", "explain"]
 
-_PASSES = {"pre_grad_custom_pass": AttentionPass, "post_grad_custom_pre_pass": FusionPass}
+_PASSES: dict[str, tuple[type[OptionsPass], ...]] = {
+    "pre_grad_custom_pass": (AttentionPass, NormPass),
+    "post_grad_custom_pre_pass": (FusionPass,),
+}
 """Inductor's hooks, and what is put there."""
 
 
@@ -37,10 +42,18 @@ def backend(
     from torch._inductor.compile_fx import compile_fx
 
     ours, theirs = split_options(options)
+    install()
     patches = {**_mode_options(mode), **theirs}
-    for hook, graph_pass in _PASSES.items():
-        patches[hook] = compose(patches.get(hook, getattr(inductor_config, hook)), graph_pass(ours))
+    for hook, passes in _PASSES.items():
+        patches[hook] = _composed(patches.get(hook, getattr(inductor_config, hook)), passes, ours)
     return compile_fx(gm, list(example_inputs), config_patches=patches)
+
+
+def _composed(existing: Any, passes: Sequence[type[OptionsPass]], options: Options) -> Any:
+    """A hook's value with our passes behind what is there."""
+    for graph_pass in passes:
+        existing = compose(existing, graph_pass(options))
+    return existing
 
 
 def _mode_options(mode: str | None) -> dict[str, Any]:
@@ -58,9 +71,10 @@ def enable(options: Mapping[str, Any] | None = None) -> None:
     if theirs:
         raise ValueError(f"{min(theirs)} is not an option of fusewright")
     disable()
+    install()
     _before_enable.append({hook: getattr(inductor_config, hook) for hook in _PASSES})
-    for hook, graph_pass in _PASSES.items():
-        setattr(inductor_config, hook, compose(getattr(inductor_config, hook), graph_pass(ours)))
+    for hook, passes in _PASSES.items():
+        setattr(inductor_config, hook, _composed(getattr(inductor_config, hook), passes, ours))
 
 
 def disable() -> None:

@@ -12,6 +12,7 @@ use super::layout;
 use super::shim::{self, Shim, checked};
 use super::values::{Device, Form, Tensor};
 use super::{Outcome, host, told};
+use crate::dlpack::{CUDA, View};
 use crate::graph::{Graph, outer_tensors};
 use crate::plan::{Executable, raw_stream};
 use crate::session::Opened;
@@ -72,6 +73,19 @@ impl Operand {
         let address = tensor.address()?;
         let is_aligned = address.addr().is_multiple_of(POINTER_ALIGNMENT);
         Ok((is_aligned && layout::is_in_layout(shape, stride, &self.dim, wanted)).then_some(address))
+    }
+}
+
+impl Operand {
+    /// The address of a tensor's memory where it is that of the operand, on the device and aligned.
+    fn viewed(&self, view: &View, device: Device) -> Option<*mut c_void> {
+        let (shape, stride) = view.layout()?;
+        let address = view.data.wrapping_byte_add(usize::try_from(view.byte_offset).ok()?);
+        let is_there = view.device.kind == CUDA && view.device.id == device.index && !view.data.is_null();
+        let is_own =
+            view.element.data_type() == Some(self.data_type) && address.addr().is_multiple_of(POINTER_ALIGNMENT);
+        let lies_so = is_there && is_own && layout::is_in_layout(shape, stride, &self.dim, &self.stride);
+        lies_so.then_some(address)
     }
 }
 
@@ -151,6 +165,20 @@ impl Execution {
         }
     }
 
+    /// What is left of an execution on memory of the device that lies as the graph says; `None` where some does not, or the plan is none of a GPU.
+    pub(super) fn launch(&self, inputs: &[View], outputs: &[View]) -> Option<DirectLaunch<'_>> {
+        let Executable::Gpu(plan) = &*self.executable else { return None };
+        if (inputs.len(), outputs.len()) != (self.inputs.len(), self.outputs.len()) {
+            return None;
+        }
+        let mut pack = VariantPack::new();
+        let operands = self.inputs.iter().chain(&self.outputs);
+        for (operand, view) in operands.zip(inputs.iter().chain(outputs)) {
+            pack.set_pointer(operand.uid, device_pointer(operand.viewed(view, self.device)?));
+        }
+        Some(DirectLaunch { execution: self, plan, pack })
+    }
+
     /// The device need not be the current one: PyTorch allocates and copies on the device that it is told, and the plan enters its context.
     fn run_on_gpu(&self, shim: &'static Shim, plan: &session::Plan, tensors: &[Tensor]) -> Outcome<Vec<Tensor>> {
         let mut pack = VariantPack::new();
@@ -173,6 +201,17 @@ impl Execution {
             point(operand, output.address()?);
             outputs.push(output);
         }
+        // SAFETY: operands are memory of the plan's device, as large as extents, strides and plan say (`require`, `address`, `copied`, `empty`).
+        unsafe { self.execute(shim, plan, &pack) }?;
+        Ok(outputs)
+    }
+
+    /// Puts an execution on the device's current stream, with a workspace of PyTorch's.
+    ///
+    /// # Safety
+    /// The operands of the pack are memory of the plan's device, as large as extents and strides say. What is freed before the kernels end is reused in
+    /// the order of this same stream, as is all memory of PyTorch's allocator; that no other stream uses it meanwhile is asked of all who call PyTorch.
+    unsafe fn execute(&self, shim: &'static Shim, plan: &session::Plan, pack: &VariantPack) -> Outcome<()> {
         let room = self.workspace(shim, plan.workspace_bytes())?;
         let pointer = match &room {
             Some(tensor) => device_pointer(tensor.address()?),
@@ -180,11 +219,8 @@ impl Execution {
         };
         let workspace = Workspace { pointer, bytes: plan.workspace_bytes() };
         let stream = raw_stream(plan, self.current_stream()?);
-        // SAFETY: operands and workspace are memory of the plan's device, as large as extents, strides and plan say (`require`, `address`,
-        // `copied`, `empty`). What is freed before the kernels end is reused in the order of this same stream, as is all memory of PyTorch's
-        // allocator; that no other stream uses it meanwhile is asked of all who call PyTorch.
-        unsafe { plan.execute(&pack, workspace, &stream) }.map_err(told)?;
-        Ok(outputs)
+        // SAFETY: as promised by the caller; the workspace is as large as the plan says.
+        unsafe { plan.execute(pack, workspace, &stream) }.map_err(told)
     }
 
     fn workspace(&self, shim: &'static Shim, bytes: u64) -> Outcome<Option<Tensor>> {
@@ -201,6 +237,21 @@ impl Execution {
         // SAFETY: there is room for one handle.
         let status = unsafe { shim::current_stream()?(self.device.index, &raw mut stream) };
         checked(status, "tell the current stream").map(|()| stream.expose_provenance() as u64)
+    }
+}
+
+/// An execution whose operands are known.
+pub(super) struct DirectLaunch<'a> {
+    execution: &'a Execution,
+    plan: &'a session::Plan,
+    pack: VariantPack,
+}
+
+impl DirectLaunch<'_> {
+    /// Puts it on the device's current stream.
+    pub(super) fn run(&self, shim: &'static Shim) -> Outcome<()> {
+        // SAFETY: operands are tensors of the plan's device that lie as the graph says (`Operand::viewed`).
+        unsafe { self.execution.execute(shim, self.plan, &self.pack) }
     }
 }
 

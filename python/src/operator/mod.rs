@@ -5,6 +5,7 @@
 //! The dispatcher calls with the interpreter's lock or without it, and no object of Python is touched here.
 
 mod by_text;
+mod direct;
 mod exception;
 mod execution;
 mod host;
@@ -19,6 +20,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use fusewright::error::Error;
 use pyo3::prelude::*;
 
+pub(crate) use self::direct::DirectKernel;
 use self::execution::Execution;
 use self::shim::{Kernel, Shim, checked};
 use self::sized::SizedGraph;

@@ -1,0 +1,198 @@
+"""Norms of groups in compiled models: what becomes one graph, what is left to Inductor, and what is timed."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+from torch_comparison import ALWAYS, compiled, counted_calls, fresh_compiler  # noqa: E402, F401
+
+import fusewright.torch as backend_module  # noqa: E402
+from fusewright.torch import _norms, _pass, _select, _times, _timing  # noqa: E402
+
+
+class Block(nn.Module):
+    """A residual block of a diffusion U-Net."""
+
+    def __init__(self, channels=32, groups=8, activation=F.silu):
+        super().__init__()
+        self.first, self.second = nn.GroupNorm(groups, channels), nn.GroupNorm(groups, channels)
+        self.one, self.two = (nn.Conv2d(channels, channels, 3, padding=1) for _ in range(2))
+        self.time = nn.Linear(16, channels)
+        self.activation = activation
+        for norm in (self.first, self.second):
+            nn.init.normal_(norm.weight)
+            nn.init.normal_(norm.bias)
+
+    def forward(self, x, t):
+        h = self.one(self.activation(self.first(x))) + self.time(F.silu(t))[:, :, None, None]
+        return x + self.two(self.activation(self.second(h)))
+
+
+def norms_of(explanation):
+    return [a for a in explanation.anchors if a.operation == "group_norm"]
+
+
+@pytest.mark.parametrize("layout", [torch.channels_last, torch.contiguous_format])
+@pytest.mark.parametrize("activation", [F.silu, F.relu, torch.relu, F.gelu])
+def test_norms_are_those_of_the_model(layout, activation):
+    model = Block(activation=activation).eval().to(memory_format=layout)
+    x, t = torch.randn(2, 32, 8, 8).to(memory_format=layout), torch.randn(2, 16)
+    with torch.no_grad(), _pass.recorded_reports() as reports, counted_calls() as calls:
+        found = compiled(model)(x, t)
+        torch.testing.assert_close(found, model(x, t), rtol=1e-4, atol=1e-4)
+        assert found.stride() == model(x, t).stride()
+    norms = [r for r in reports if r.operation == "group_norm"]
+    assert len(norms) == 2 and all(n.taken and n.engine == "scalar" for n in norms)
+    joined = [] if activation is F.gelu else ["swish" if activation is F.silu else "relu"]
+    assert [n.region for n in norms] == [joined, joined]
+    assert len(calls) >= 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("shape", [(3, 12, 5), (2, 12, 4, 6), (2, 12, 3, 4, 5)])
+def test_types_and_extents(dtype, shape):
+    x, weight, bias = torch.randn(shape, dtype=dtype), torch.randn(12, dtype=dtype), torch.randn(12)
+    tolerance = 1e-5 if dtype is torch.float32 else 2e-2
+
+    def plain(x):
+        return F.group_norm(x, 3)
+
+    def scaled(x, weight):
+        return F.silu(F.group_norm(x, 4, weight, eps=1e-3))
+
+    def mixed(x, weight, bias):
+        return torch.group_norm(x, 12, weight.float(), bias).relu()
+
+    for function, inputs in ((plain, (x,)), (scaled, (x, weight))):
+        wanted = function(*(v.double() for v in inputs)).to(dtype)
+        with torch.no_grad(), counted_calls() as calls:
+            found = compiled(function)(*inputs)
+        torch.testing.assert_close(found, wanted, rtol=tolerance, atol=tolerance)
+        assert found.dtype == dtype and len(calls) == 1
+    if dtype is torch.float32:
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(mixed)(x, weight, bias), mixed(x, weight, bias), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_norms_are_rounded_before_activations_where_that_is_asked_for(strict):
+    x, weight = torch.randn(4, 8, 6, 6).bfloat16(), torch.randn(8).bfloat16()
+
+    def call(x, weight):
+        return F.silu(F.group_norm(x, 2, weight))
+
+    norm = F.group_norm(x.double(), 2, weight.double())
+    wanted = F.silu(norm.bfloat16().double() if strict else norm).bfloat16()
+    with torch.no_grad(), counted_calls() as calls:
+        found = compiled(call, **{"fusewright.strict_rounding": strict})(x, weight)
+    assert len(calls) == 1
+    equal = (found == wanted).float().mean()
+    assert equal > 0.99, "a rounding at a tie may differ"
+
+
+def test_under_autocast_norms_are_float():
+    model, x = Block().eval(), torch.randn(2, 32, 8, 8)
+    t = torch.randn(2, 16)
+
+    def call(x, t):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return model(x, t)
+
+    with torch.no_grad(), _pass.recorded_reports() as reports:
+        found = compiled(call)(x, t)
+        torch.testing.assert_close(found.float(), model(x, t), rtol=0.05, atol=0.1)
+    assert any(r.operation == "group_norm" and r.taken for r in reports)
+
+
+def told(function, *inputs, select="measure", grad=False):
+    with torch.set_grad_enabled(grad):
+        return norms_of(backend_module.explain(function, *inputs, options={"fusewright.select": select}))
+
+
+def test_what_inductor_fuses_further_is_left_to_it():
+    x, w = torch.randn(2, 8, 4, 4), torch.randn(8, 8, 1, 1)
+    for function, reason in (
+        (lambda x, w: F.group_norm(x, 2) + x, "with what follows"),
+        (lambda x, w: F.silu(F.group_norm(x, 2)) * 2, "with what follows"),
+        (lambda x, w: F.conv2d(F.group_norm(x * 2, 2), w), "computed by"),
+        (lambda x, w: F.conv2d(F.group_norm(x.exp(), 2), w), "computed by"),
+    ):
+        (norm,) = told(function, x, w)
+        assert not norm.taken and reason in norm.refusals[0], norm
+    for function in (
+        lambda x, w: F.group_norm(x, 2),
+        lambda x, w: F.conv2d(F.silu(F.group_norm(x, 2)), w),
+        lambda x, w: F.conv2d(F.group_norm(F.conv2d(x, w), 2), w),
+        lambda x, w: F.conv2d(F.group_norm(x + F.conv2d(x, w), 2), w),
+    ):
+        (norm,) = told(function, x, w)
+        assert not norm.taken and "verification" in norm.reason, norm
+
+
+def test_gradients_and_symbolic_extents_are_left_to_inductor():
+    x = torch.randn(2, 8, 4, 4, requires_grad=True)
+    (norm,) = told(lambda x: F.group_norm(x, 2), x, select="always", grad=True)
+    assert not norm.taken and norm.refusals == ["a gradient of the norm"]
+    y = torch.randn(2, 8, 4, 4)
+    torch._dynamo.mark_dynamic(y, 0)
+    (norm,) = told(lambda x: F.group_norm(x, 2), y, select="always")
+    assert not norm.taken and norm.refusals == ["symbolic extents"]
+    (norm,) = told(lambda x: F.group_norm(x, 2), torch.randn(2, 8, 4, 4).double(), select="always")
+    assert not norm.taken and "floating type" in norm.refusals[0]
+
+
+def test_a_norm_that_several_read_is_one_without_an_activation():
+    def both(x):
+        y = F.group_norm(x, 2)
+        return F.silu(y), y
+
+    x = torch.randn(2, 8, 4, 4)
+    with torch.no_grad(), _pass.recorded_reports() as reports, counted_calls() as calls:
+        found = compiled(both)(x)
+        for mine, other in zip(found, both(x), strict=True):
+            torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-4)
+    assert [r.region for r in reports] == [[]] and len(calls) == 1
+
+
+def test_an_operand_that_changes_behind_the_norm_was_read_before():
+    def changing(x):
+        x = x * 2
+        y = F.group_norm(x, 2)
+        x.add_(100)
+        x.mul_(torch.arange(16.0).reshape(1, 1, 4, 4))
+        return F.silu(y), x
+
+    x = torch.randn(2, 8, 4, 4)
+    with torch.no_grad(), counted_calls() as calls:
+        for mine, other in zip(compiled(changing)(x), changing(x), strict=True):
+            torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-4)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("layout", [torch.channels_last, torch.contiguous_format])
+def test_what_is_timed_computes_what_the_model_does(monkeypatch, layout):
+    seen = []
+
+    def compute(fused, options):
+        modules, values = _norms.what_is_timed(fused, options.device)
+        given = [_timing.sample(v) for v in values]
+        assert [v.stride() for v in given] == [v.stride() for v in values]
+
+        def call():
+            with torch.no_grad():
+                ours, theirs = modules
+                return ours(*given)[0], _timing.compile_module(theirs, given)(*given)[0]
+
+        seen.append(_times.in_fresh_thread(call))
+        return _select.NOT_ON_CPU
+
+    monkeypatch.setattr(_norms, "_decide", compute)
+    x, w = torch.randn(2, 8, 4, 4).to(memory_format=layout), torch.randn(8, 8, 1, 1)
+    weight = torch.randn(8)
+    with torch.no_grad():
+        compiled(lambda x, w, weight: F.conv2d(F.silu(F.group_norm(x, 2, weight)), w))(x, w, weight)
+    ((ours, theirs),) = seen
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+    assert ours.is_contiguous(memory_format=torch.channels_last) and theirs.stride() == ours.stride()
