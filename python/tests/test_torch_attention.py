@@ -194,7 +194,7 @@ def test_multi_head_attention_is_trained():
     assert assert_is_trained(MultiHead(need_weights=False)).taken
 
 
-def test_a_mask_that_is_trained_stays_pytorchs():
+def test_a_mask_is_trained():
     class Biased(MultiHead):
         def __init__(self):
             super().__init__(need_weights=False)
@@ -204,16 +204,16 @@ def test_a_mask_that_is_trained_stays_pytorchs():
             self.keywords["attn_mask"] = self.bias
             return super().forward(x)
 
-    assert assert_is_trained(Biased()).refusals == ["a gradient of the mask"]
+    assert assert_is_trained(Biased()).taken
 
 
-def test_dropout_of_multi_head_attention_stays_pytorchs():
+def test_dropout_of_multi_head_attention_is_in_the_graph():
     model, x = MultiHead(need_weights=False).bfloat16(), torch.randn(B, S, H * D).bfloat16()
     model.inner.dropout = 0.5
     with _pass.recorded_reports() as reports:
         assert compiled(model)(x).requires_grad
     (report,) = [r for r in reports if r.operation == "attention"]
-    assert report.refusals == ["dropout"]
+    assert report.taken and "dropout" in report.graph
 
 
 # Gradients.
@@ -254,9 +254,26 @@ def test_gradients_under_masks(source):
     assert_gradients(masked, operands(), [mask.expand(B, H, S, S)])
 
 
-def test_gradients_of_an_added_mask_stay_pytorchs():
-    inputs = [*operands(), torch.randn(S, S).bfloat16().requires_grad_()]
-    assert_is_left(masked, *inputs, because="gradient of the mask")
+@pytest.mark.parametrize("shape", [(S, S), (B, 1, S, S), (1, H, S, S), (B, H, S, S), (B, 1, 1, S), (H, 1, S)], ids=str)
+def test_gradients_of_an_added_mask(shape):
+    assert_gradients(masked, [*operands(), torch.randn(shape).bfloat16()])
+
+
+def test_gradients_of_a_mask_that_is_expanded_or_computed():
+    def expanded(q, k, v, mask):
+        return masked(q, k, v, mask.expand(B, H, S, S))
+
+    def computed(q, k, v, mask):
+        return masked(q, k, v, torch.tanh(mask)[None] * 2)
+
+    mask = torch.randn(1, H, 1, S).bfloat16()
+    assert_gradients(expanded, [*operands(), mask])
+    assert_gradients(computed, [*operands(), torch.randn(H, S, S).bfloat16()])
+
+
+def test_gradients_of_a_mask_that_leaves_scores_out():
+    mask = torch.randn(S, S).bfloat16().masked_fill(torch.ones(S, S).triu(1).bool(), -torch.inf)
+    assert_gradients(masked, [*operands(), mask])
 
 
 def test_gradients_through_operands_that_are_written_in_place():
@@ -278,11 +295,109 @@ def test_what_no_graph_says_stays_pytorchs():
     assert_is_left(call, *(x[:, 0] for x in operands()), because="four axes")
 
 
-def test_dropout_stays_pytorchs():
+# Dropout.
+
+
+P = 0.25
+
+
+class Dropped:
+    """A compiled attention with dropout, which draws the same weights whenever its seed is."""
+
+    def __init__(self, keywords, mask=None, **options):
+        def call(q, k, v):
+            return F.scaled_dot_product_attention(q, k, v, mask, dropout_p=P, **keywords)
+
+        self.compiled = compiled(call, **options)
+        self.keywords, self.mask = keywords, mask
+
+    def __call__(self, *inputs, seed=0):
+        torch.manual_seed(seed)
+        return self.compiled(*inputs)
+
+    def kept(self, q, k, seed=0):
+        """What of the probabilities is kept: the result for an identity of values."""
+        values = torch.eye(k.shape[2]).to(k).expand(*k.shape[:3], k.shape[2]).contiguous()
+        return self(q, k, values, seed=seed) != 0
+
+    def exact(self, q, k, v, kept):
+        q, k, v = (x.float() for x in (q, k, v))
+        scores = q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5
+        if self.mask is not None:
+            scores = scores + self.mask.float()
+        if self.keywords.get("is_causal"):
+            scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
+        return (scores.softmax(-1) * kept / (1 - P)) @ v
+
+
+def squares(grad):
+    """Query, key and value of as many keys as elements of a head."""
+    return [torch.randn(B, H, D, D).bfloat16().requires_grad_(grad) for _ in range(3)]
+
+
+@pytest.mark.parametrize("session", ["cpu", "emulator"])
+@pytest.mark.parametrize("keywords", [{}, {"is_causal": True}], ids=str)
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_dropout_keeps_a_share_of_the_probabilities(session, keywords, is_masked):
+    mask = torch.randn(B, 1, D, D).bfloat16() if is_masked and not keywords else None
+    attention, (q, k, v) = Dropped(keywords, mask, **{"fusewright.device": session}), squares(grad=False)
     with torch.no_grad(), _pass.recorded_reports() as reports:
-        compiled(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=0.5))(*operands())
+        found, kept = attention(q, k, v), attention.kept(q, k)
+    assert all(r.taken for r in reports if r.operation == "attention") and reports
+    torch.testing.assert_close(found.float(), attention.exact(q, k, v, kept), rtol=2**-5, atol=2**-5)
+    seen = torch.ones(D, D).tril().bool() if keywords else torch.ones(D, D).bool()
+    share, count = kept[..., seen].float().mean().item(), kept[..., seen].numel()
+    assert abs(share - (1 - P)) < 5 * (P * (1 - P) / count) ** 0.5
+    assert not kept[..., ~seen].any()
+
+
+def test_every_call_draws_anew_and_heads_and_batches_differ():
+    attention, (q, k, _) = Dropped({}), squares(grad=False)
+    with torch.no_grad():
+        first, again, other = (attention.kept(q, k, seed) for seed in (1, 1, 2))
+        torch.manual_seed(1)
+        _, next_one = (attention.compiled(q, k, k) for _ in range(2))
+    assert torch.equal(first, again) and not torch.equal(first, other)
+    assert not torch.equal(first[0], first[1]) and not torch.equal(first[:, 0], first[:, 1])
+    torch.manual_seed(1)
+    assert not torch.equal(attention.compiled(q, k, k), next_one)
+
+
+@pytest.mark.parametrize("session", ["cpu", "emulator"])
+@pytest.mark.parametrize("keywords", [{}, {"is_causal": True}], ids=str)
+def test_gradients_are_those_of_the_probabilities_that_were_kept(session, keywords):
+    attention, inputs = Dropped(keywords, **{"fusewright.device": session}), squares(grad=True)
+    weights = torch.randn(B, H, D, D)
+    with _pass.recorded_reports() as reports:
+        found = attention(*inputs)
+    assert [r.taken for r in reports if r.operation == "attention"] == [True]
+    gradients = torch.autograd.grad(found, inputs, weights.bfloat16())
+    kept = attention.kept(*inputs[:2]).detach()
+    wider = [x.detach().float().requires_grad_() for x in inputs]
+    exact = attention.exact(*wider, kept)
+    torch.testing.assert_close(found.float(), exact, rtol=2**-5, atol=2**-5)
+    for mine, wanted in zip(gradients, torch.autograd.grad(exact, wider, weights.bfloat16().float()), strict=True):
+        assert (mine.float() - wanted).abs().max() <= 2**-5 * wanted.abs().max()
+
+
+@pytest.mark.parametrize(("share", "reason"), [(1.0, "dropout of 1.0"), (0.5, "in symbolic extents")])
+def test_dropout_of_everything_and_in_symbolic_extents_stays_pytorchs(share, reason):
+    inputs = operands()
+    if share == 0.5:
+        for x in inputs:
+            torch._dynamo.mark_dynamic(x, 0)
+    with torch.no_grad(), _pass.recorded_reports() as reports:
+        compiled(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=share))(*inputs)
     (report,) = [r for r in reports if r.operation == "attention"]
-    assert report.refusals == ["dropout"] and not report.taken
+    assert not report.taken and reason in report.refusals[0], report.refusals
+
+
+def test_what_is_timed_of_an_attention_with_dropout_runs(monkeypatch):
+    inputs = [x.requires_grad_() for x in operands()]
+    ours, theirs = results_of_what_is_timed(
+        monkeypatch, lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=P), *inputs
+    )
+    assert [x.shape for x in ours] == [x.shape for x in theirs] and not any(x.isnan().any() for x in ours)
 
 
 def test_selection_takes_none_on_the_cpu():

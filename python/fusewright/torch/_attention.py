@@ -6,6 +6,7 @@ takes becomes two matmuls and a softmax in FLOAT. So the choice is made here, on
 same rule as for regions: what was measured to be faster, with its gradients where they are needed.
 """
 
+import dataclasses
 import logging
 import operator
 from collections.abc import Sequence
@@ -57,6 +58,9 @@ class Attention:
     is_causal: bool
     scale: float
     has_gradients: bool
+    dropout: float
+    """The share of probabilities that become zero; a graph draws them by a seed of each call."""
+    mask_has_gradient: bool
 
     @property
     def operands(self) -> list[Node]:
@@ -176,15 +180,14 @@ def attention_of(node: Node, has_gradients: bool) -> Attention:
     given = {**DEFAULTS, **dict(zip(PARAMETERS, node.args, strict=False)), **node.kwargs}
     query, key, value, mask = (given[name] for name in PARAMETERS[:4])
     tensors = [fake(n) for n in (query, key, value)]
-    if given["dropout_p"] != 0:
-        raise Untranslatable("dropout")
+    dropout = _number(given["dropout_p"])
+    if not isinstance(dropout, (int, float)) or not 0 <= dropout < 1:
+        raise Untranslatable(f"dropout of {dropout}")
     if any(t.dim() != 4 or t.dtype not in TYPES or t.dtype != tensors[0].dtype for t in tensors):
         raise Untranslatable("operands that are not of four axes and one 16-bit type")
     for operand in (query, key, value):
         # What engines take depends on it: of another size PyTorch compiles anew.
         int(symbolic(operand).shape[-1])
-    if mask is not None and has_gradients and _may_need_gradient(mask):
-        raise Untranslatable("a gradient of the mask")
     if not given["enable_gqa"] and len({t.shape[1] for t in tensors}) > 1:
         raise Untranslatable("numbers of heads that differ without enable_gqa")
     if mask is not None and fake(mask).dtype not in (torch.bool, tensors[0].dtype):
@@ -193,7 +196,8 @@ def attention_of(node: Node, has_gradients: bool) -> Attention:
     if scale is not None and not isinstance(scale, (int, float)):
         raise Untranslatable("scale that is no number")
     scale = tensors[0].shape[-1] ** -0.5 if scale is None else float(scale)
-    return Attention(node, query, key, value, mask, bool(given["is_causal"]), scale, has_gradients)
+    needs = mask is not None and has_gradients and _may_need_gradient(mask)
+    return Attention(node, query, key, value, mask, bool(given["is_causal"]), scale, has_gradients, dropout, needs)
 
 
 def _number(argument: Any) -> Any:
@@ -214,6 +218,8 @@ def fuse(node: Node, options: Options, has_gradients: bool) -> Fused:
     device = fake(node).device
     if obstacle := session_obstacle(device, options.device):
         raise Untranslatable(obstacle)
+    if attention.is_symbolic and (attention.dropout or attention.mask_has_gradient):
+        raise Untranslatable("dropout, or a gradient of the mask, in symbolic extents")
     arch = architecture(device)
     graphs = _graphs(attention)
     verdict = _require_supported(graphs, arch)
@@ -277,8 +283,9 @@ def _graph(attention: Attention) -> fusewright.Graph:
         value,
         is_inference=not attention.has_gradients,
         attn_scale=attention.scale,
-        bias=_bias_tensor(graph, attention),
+        bias=_bias_tensor(graph, "bias", attention),
         use_causal_mask=attention.is_causal,
+        dropout=_dropout(graph, attention),
     )
     assert output is not None
     output.set_output(True).set_stride(list(fake(attention.node).stride()))
@@ -288,7 +295,7 @@ def _graph(attention: Attention) -> fusewright.Graph:
 
 
 def _gradients(attention: Attention) -> fusewright.Graph:
-    """The gradients of query, key and value, whose heads lie beside tokens, as models have them."""
+    """The gradients of query, key and value, whose heads lie beside tokens; before them the mask's, if it has one."""
     graph = _pygraph(attention)
     values = [fake(n) for n in (attention.query, attention.key, attention.value)]
     query, key, value = (_tensor(graph, n, x) for n, x in zip("qkv", values, strict=True))
@@ -307,8 +314,10 @@ def _gradients(attention: Attention) -> fusewright.Graph:
         gradient,
         stats,
         attn_scale=attention.scale,
-        bias=_bias_tensor(graph, attention),
+        bias=_bias_tensor(graph, "bias", attention),
+        dBias=_bias_tensor(graph, "dBias", attention) if attention.mask_has_gradient else None,
         use_causal_mask=attention.is_causal,
+        dropout=_dropout(graph, attention),
     )
     for tensor, x in zip(gradients, values, strict=True):
         tensor.set_output(True).set_stride(heads_beside_tokens(x.shape))
@@ -321,11 +330,20 @@ def heads_beside_tokens(dim: Sequence[int]) -> list[int]:
     return [rows * heads * depth, depth, heads * depth, 1]
 
 
-def _bias_tensor(graph: fusewright.pygraph, attention: Attention) -> fusewright.Tensor | None:
+def _dropout(graph: fusewright.pygraph, attention: Attention) -> tuple[Any, ...] | None:
+    """Probability, seed and offset."""
+    if not attention.dropout:
+        return None
+    ones = [1] * 4
+    drawn = [graph.tensor(name=name, dim=ones, stride=ones, data_type="INT64") for name in ("seed", "offset")]
+    return (attention.dropout, *drawn)
+
+
+def _bias_tensor(graph: fusewright.pygraph, name: str, attention: Attention) -> fusewright.Tensor | None:
     if attention.mask is None:
         return None
     dim = _bias_extents(attention.mask, attention)
-    return graph.tensor(name="bias", dim=dim, stride=[dim[1] * dim[2] * dim[3], dim[2] * dim[3], dim[3], 1])
+    return graph.tensor(name=name, dim=dim, stride=[dim[1] * dim[2] * dim[3], dim[2] * dim[3], dim[3], 1])
 
 
 def _bias_extents(node: Node, attention: Attention) -> list[int]:
@@ -342,37 +360,58 @@ class Attend(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, query: Any, key: Any, value: Any, bias: Any, texts: list[str], is_sized: bool, session: str
+        ctx: Any,
+        query: Any,
+        key: Any,
+        value: Any,
+        bias: Any,
+        drawn: Any,
+        texts: list[str],
+        gives_bias: bool,
+        is_sized: bool,
+        session: str,
     ) -> torch.Tensor:
-        if ctx.needs_input_grad[3]:
+        if ctx.needs_input_grad[3] and not gives_bias:
             raise RuntimeError(
                 "the mask of an attention needs a gradient, which Dynamo's graph did not say; detach it, or have the "
                 "call in a function under torch.compiler.disable"
             )
-        output, stats = _run(_operands(query, key, value, bias), texts[0], is_sized, session)
-        ctx.save_for_backward(query, key, value, output, stats, bias)
-        ctx.arguments = (texts[1], is_sized, session)
+        output, stats = _run(_operands(query, key, value, bias, drawn), texts[0], is_sized, session)
+        ctx.save_for_backward(query, key, value, output, stats, bias, *drawn)
+        ctx.gives_bias, ctx.arguments = gives_bias, (texts[1], is_sized, session)
         return output  # type: ignore[no-any-return]
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        query, key, value, output, stats, bias = ctx.saved_tensors
-        inputs = [query, key, value, output, gradient, stats, *([] if bias is None else [bias])]
-        return (*_run(inputs, *ctx.arguments), None, None, None, None)
+        query, key, value, output, stats, bias, *drawn = ctx.saved_tensors
+        inputs = [query, key, value, output, gradient, stats, *([] if bias is None else [bias]), *drawn]
+        *of_bias, of_query, of_key, of_value = _run(inputs, *ctx.arguments)
+        return of_query, of_key, of_value, of_bias[0] if ctx.gives_bias else None, *[None] * 5
 
 
 def _run(inputs: list[Any], text: str, is_sized: bool, session: str) -> Any:
     return RUN_SIZED(inputs, [], text, session) if is_sized else _op.RUN(inputs, text, session)
 
 
-def _operands(query: Any, key: Any, value: Any, bias: Any) -> list[Any]:
+def _operands(query: Any, key: Any, value: Any, bias: Any, drawn: Sequence[Any]) -> list[Any]:
     """Those of the forward graph, whose second is that of the first matmul: keys in columns."""
-    return [query, torch.transpose(key, -2, -1), value, *([] if bias is None else [bias])]
+    return [query, torch.transpose(key, -2, -1), value, *([] if bias is None else [bias]), *drawn]
 
 
-def attend(query: Any, key: Any, value: Any, bias: Any, texts: list[str], is_sized: bool, session: str) -> torch.Tensor:
+def attend(
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any,
+    drawn: tuple[Any, ...],
+    texts: list[str],
+    gives_bias: bool,
+    is_sized: bool,
+    session: str,
+) -> torch.Tensor:
     """The attention of two texts, as a function that a graph can call."""
-    return Attend.apply(query, key, value, bias, texts, is_sized, session)  # type: ignore[no-any-return]
+    arguments = (query, key, value, bias, drawn, texts, gives_bias, is_sized, session)
+    return Attend.apply(*arguments)  # type: ignore[no-any-return]
 
 
 def replace(fused: Fused, session: str) -> None:
@@ -382,12 +421,13 @@ def replace(fused: Fused, session: str) -> None:
     texts = list(fused.sized_texts) or fused.texts
     with graph.inserting_before(attention.node):
         bias = None if attention.mask is None else _bias(graph, attention.mask, attention)
-        operands = (attention.query, attention.key, attention.value, bias)
+        operands = (attention.query, attention.key, attention.value, bias, _drawn(graph, attention))
         if attention.has_gradients:
-            result = graph.call_function(attend, (*operands, texts, is_sized, session))
+            gives_bias = attention.mask_has_gradient
+            result = graph.call_function(attend, (*operands, texts, gives_bias, is_sized, session))
         else:
             turned = graph.call_function(torch.transpose, (attention.key, -2, -1))
-            inputs = [attention.query, turned, attention.value, *([] if bias is None else [bias])]
+            inputs = [attention.query, turned, attention.value, *([] if bias is None else [bias]), *operands[-1]]
             results = (
                 graph.call_function(RUN_SIZED, (inputs, [], *texts, session))
                 if is_sized
@@ -397,6 +437,15 @@ def replace(fused: Fused, session: str) -> None:
     result.meta = dict(attention.node.meta)
     attention.node.replace_all_uses_with(result)
     graph.erase_node(attention.node)
+
+
+def _drawn(graph: Graph, attention: Attention) -> tuple[Node, ...]:
+    """The seed of a call, which PyTorch draws, and an offset, as a graph with dropout takes them."""
+    if not attention.dropout:
+        return ()
+    options: dict[str, Any] = {"dtype": torch.int64, "device": fake(attention.query).device}
+    seed = graph.call_function(torch.randint, (0, 1 << 62, (1,)), options)
+    return seed, graph.call_function(torch.zeros, ((1,),), options)
 
 
 def _bias(graph: Graph, mask: Node, attention: Attention) -> Node:
@@ -463,11 +512,13 @@ def what_is_timed(fused: Fused, session: str) -> tuple[list[GraphModule], list[t
     attention = fused.attention
     theirs, ours = alone(attention), alone(attention)
     (node,) = attentions(ours.graph)
-    replace(fused.of(attention_of(node, attention.has_gradients)), session)
+    copied = attention_of(node, attention.has_gradients)
+    replace(fused.of(dataclasses.replace(copied, mask_has_gradient=attention.mask_has_gradient)), session)
     ours.recompile()
     modules, values = [ours, theirs], [fake(n) for n in attention.distinct]
     if attention.has_gradients:
-        needs, result = [n is not attention.mask for n in attention.distinct], fake(attention.node)
+        needs = [n is not attention.mask or attention.mask_has_gradient for n in attention.distinct]
+        result = fake(attention.node)
         modules = [with_gradients(module, values, needs, result) for module in modules]
         values.append(result)
     return modules, values
