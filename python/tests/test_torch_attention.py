@@ -20,7 +20,7 @@ from torch_comparison import (  # noqa: E402
 )
 
 import fusewright.torch as backend_module  # noqa: E402
-from fusewright.torch import _attention, _pass, _select, _times, _timing  # noqa: E402
+from fusewright.torch import _attention, _calls, _pass, _select, _times, _timing  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script_method.*")
 
@@ -295,6 +295,25 @@ def test_what_no_graph_says_stays_pytorchs():
     assert_is_left(call, *(x[:, 0] for x in operands()), because="four axes")
 
 
+def test_attentions_of_attentions_and_plans_that_are_built_ahead(monkeypatch):
+    built = []
+    monkeypatch.setattr(_calls, "is_executed", lambda what, device, options: True)
+    monkeypatch.setattr(_calls._op, "build_plans", lambda wanted: built.append(set(wanted)))
+    call = F.scaled_dot_product_attention
+
+    def chain(q, k, v):
+        return call(call(q, k, v), k, call(q, k, v, is_causal=True))
+
+    inputs = operands()
+    with torch.no_grad(), counted_calls() as calls:
+        found = compiled(chain)(*inputs)
+    assert len(calls) == 3
+    exact = chain(*(x.float() for x in inputs))
+    assert_as_close_as_eager([found], [chain(*inputs)], [exact])
+    first, *_ = [plans for plans in built if plans]
+    assert {session for _, session in first} == {"cpu"} and len(first) >= 2
+
+
 # Dropout.
 
 
@@ -412,7 +431,7 @@ def results_of_what_is_timed(monkeypatch, function, *inputs):
     """What the modules that would be timed compute while the function is compiled, as selection compiles them."""
     seen = []
 
-    def compute(fused, options):
+    def compute(fused, operation, options):
         def call():
             modules, values = _attention.what_is_timed(fused, options.device)
             assert [v.stride() for v in values[: len(inputs)]] == [x.stride() for x in inputs]
@@ -429,7 +448,7 @@ def results_of_what_is_timed(monkeypatch, function, *inputs):
             faulthandler.cancel_dump_traceback_later()
         return _select.NOT_ON_CPU
 
-    monkeypatch.setattr(_attention, "_decide", compute)
+    monkeypatch.setattr(_calls, "decide", compute)
     compiled(function)(*inputs)
     ((ours, theirs),) = seen
     return ours, theirs

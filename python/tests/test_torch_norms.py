@@ -9,7 +9,7 @@ from torch import nn  # noqa: E402
 from torch_comparison import ALWAYS, compiled, counted_calls, fresh_compiler  # noqa: E402, F401
 
 import fusewright.torch as backend_module  # noqa: E402
-from fusewright.torch import _norms, _pass, _select, _times, _timing  # noqa: E402
+from fusewright.torch import _calls, _norms, _pass, _select, _times, _timing  # noqa: E402
 
 
 class Block(nn.Module):
@@ -156,6 +156,22 @@ def test_a_norm_that_several_read_is_one_without_an_activation():
     assert [r.region for r in reports] == [[]] and len(calls) == 1
 
 
+def test_norms_of_norms_and_plans_that_are_built_ahead(monkeypatch):
+    built = []
+    monkeypatch.setattr(_calls, "is_executed", lambda what, device, options: True)
+    monkeypatch.setattr(_calls._op, "build_plans", lambda wanted: built.append(set(wanted)))
+
+    def chain(x):
+        return F.group_norm(F.group_norm(F.silu(F.group_norm(x, 2)), 4), 2)
+
+    x = torch.randn(2, 8, 4, 4)
+    with torch.no_grad(), counted_calls() as calls:
+        torch.testing.assert_close(compiled(chain)(x), chain(x), rtol=1e-4, atol=1e-4)
+    assert len(calls) == 3
+    first, *_ = [plans for plans in built if plans]
+    assert {session for _, session in first} == {"cpu"} and len(first) == 3
+
+
 def test_an_operand_that_changes_behind_the_norm_was_read_before():
     def changing(x):
         x = x * 2
@@ -175,7 +191,7 @@ def test_an_operand_that_changes_behind_the_norm_was_read_before():
 def test_what_is_timed_computes_what_the_model_does(monkeypatch, layout):
     seen = []
 
-    def compute(fused, options):
+    def compute(fused, operation, options):
         modules, values = _norms.what_is_timed(fused, options.device)
         given = [_timing.sample(v) for v in values]
         assert [v.stride() for v in given] == [v.stride() for v in values]
@@ -188,7 +204,7 @@ def test_what_is_timed_computes_what_the_model_does(monkeypatch, layout):
         seen.append(_times.in_fresh_thread(call))
         return _select.NOT_ON_CPU
 
-    monkeypatch.setattr(_norms, "_decide", compute)
+    monkeypatch.setattr(_calls, "decide", compute)
     x, w = torch.randn(2, 8, 4, 4).to(memory_format=layout), torch.randn(8, 8, 1, 1)
     weight = torch.randn(8)
     with torch.no_grad():

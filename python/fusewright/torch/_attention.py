@@ -22,14 +22,13 @@ from torch.fx.node import map_arg
 import fusewright
 
 from . import _op
-from ._explain import AnchorReport
+from ._calls import CallPass, FusedCall, fake, symbolic
 from ._options import Options
-from ._pass import OptionsPass, architecture, record, session_obstacle
+from ._pass import architecture, session_obstacle
 from ._regions import refusal_text
-from ._select import NOT_ON_CPU, Decision, by_time
 from ._sized import RUN_SIZED, SAMPLES, sized_text
-from ._sizes import Unsized, concrete, has_numbers, is_static, sampled
-from ._times import Times, measured_once
+from ._sizes import is_static, sampled
+from ._times import Times
 from ._timing import time_modules, with_gradients
 from ._translate import Untranslatable
 
@@ -78,7 +77,7 @@ class Attention:
 
 
 @dataclass(frozen=True)
-class Fused:
+class Fused(FusedCall):
     """An attention, the text of its graph, and the verdict on it."""
 
     attention: Attention
@@ -90,49 +89,48 @@ class Fused:
     """Where sizes are symbolic, the texts with terms for them; the graphs have the sizes that were compiled with."""
 
     @property
+    def node(self) -> Node:
+        return self.attention.node
+
+    @property
     def texts(self) -> list[str]:
         return [g.to_json() for g in (self.graph, self.gradients) if g is not None]
+
+    @property
+    def what_is_timed(self) -> str:
+        mask = self.attention.mask
+        place = "attention" if mask is None else f"attention masked by {fake(mask).dtype} {tuple(fake(mask).stride())}"
+        keys = " ".join(g.key for g in (self.graph, self.gradients) if g is not None)
+        return f"{keys} {place}"
 
     def of(self, attention: Attention) -> "Fused":
         """The same of another call with operands like these, of the sizes that were compiled with."""
         return Fused(attention, self.graph, self.verdict, self.gradients)
 
+    def measure(self, device: torch.device, session: str) -> Times:
+        ours, inductors = time_modules(*what_is_timed(self, session), device)
+        return Times(ours, inductors)
 
-class AttentionPass(OptionsPass):
+    def replace(self, session: str) -> None:
+        replace(self, session)
+
+
+class AttentionPass(CallPass):
     """Replaces the attentions of a graph of Dynamo's that an engine takes and that selection keeps."""
+
+    operation = "attention"
 
     def __call__(self, graph: Graph) -> None:
         for node in [n for n in graph.nodes if n.target is COMPOSITE]:
             expand(node)
+        super().__call__(graph)
+
+    def calls(self, graph: Graph) -> list[Node]:
+        return attentions(graph)
+
+    def fuse(self, node: Node) -> Fused:
         # As PyTorch decides whether to differentiate the graph; what a fake tensor says may be older than its value.
-        has_gradients = torch.is_grad_enabled()
-        for node in attentions(graph):
-            try:
-                fused = fuse(node, self.options, has_gradients)
-            except (Untranslatable, Unsized, fusewright.FusewrightError) as error:
-                record(_report(node, None, Decision(False, "no engine takes it"), [str(error)]))
-                continue
-            decision = _decide(fused, self.options)
-            record(_report(node, fused, decision, []))
-            if decision.taken:
-                replace(fused, self.options.device)
-        graph.lint()
-
-
-def symbolic(node: Node) -> torch.Tensor:
-    """The fake tensor that stands for a node's value in a graph of Dynamo's."""
-    value = node.meta.get("example_value", node.meta.get("val"))
-    if not isinstance(value, torch.Tensor):
-        raise Untranslatable(f"{node.name} is not a tensor")
-    return value
-
-
-def fake(node: Node) -> torch.Tensor:
-    """The same with numbers for extents and strides."""
-    value = symbolic(node)
-    if not has_numbers(value):
-        raise Untranslatable(f"{node.name} has symbolic extents that stand for no number yet")
-    return concrete(value)
+        return fuse(node, self.options, torch.is_grad_enabled())
 
 
 def attentions(graph: Graph) -> list[Node]:
@@ -476,37 +474,6 @@ def _size(graph: Graph, node: Node, axis: int) -> Any:
 # Selection.
 
 
-def _decide(fused: Fused, options: Options) -> Decision:
-    device = fake(fused.attention.node).device
-    if options.select == "always":
-        decision = Decision(True, 'select is "always"')
-    elif device.type != "cuda":
-        return NOT_ON_CPU
-    elif options.select == "model":
-        return Decision(False, "attention is taken where it is measured")
-    else:
-        decision = by_time(fused.attention.node.name, lambda: _measured(fused, device, options))
-    if decision.taken:
-        try:
-            for text in fused.texts:
-                _op.plan_for(text, _op.session_name(device, options.device))
-        except fusewright.FusewrightError as error:
-            return Decision(False, f"no plan: {error}", decision.times)
-    return decision
-
-
-def _measured(fused: Fused, device: torch.device, options: Options) -> Times:
-    mask = fused.attention.mask
-    place = "attention" if mask is None else f"attention masked by {fake(mask).dtype} {tuple(fake(mask).stride())}"
-    keys = " ".join(g.key for g in (fused.graph, fused.gradients) if g is not None)
-    return measured_once(f"{keys} {place}", device, lambda: _measure(fused, device, options))
-
-
-def _measure(fused: Fused, device: torch.device, options: Options) -> Times:
-    ours, inductors = time_modules(*what_is_timed(fused, options.device), device)
-    return Times(ours, inductors)
-
-
 def what_is_timed(fused: Fused, session: str) -> tuple[list[GraphModule], list[torch.Tensor]]:
     """The operator and the call as modules, with their gradients where those are needed, and their operands."""
     attention = fused.attention
@@ -533,24 +500,3 @@ def alone(attention: Attention) -> GraphModule:
         copies[node].meta["example_value"] = fake(node)
     graph.output((graph.node_copy(attention.node, copies.__getitem__),))
     return GraphModule({}, graph)
-
-
-def _report(node: Node, fused: Fused | None, decision: Decision, refusals: Sequence[str]) -> AnchorReport:
-    value = node.meta.get("example_value", node.meta.get("val"))
-    return AnchorReport(
-        anchor=node.name,
-        operation="attention",
-        extents=[int(n) if isinstance(n, int) else -1 for n in getattr(value, "shape", ())],
-        data_type=str(getattr(value, "dtype", "")).removeprefix("torch."),
-        region=[],
-        supported=fused is not None,
-        surface=fused.verdict.surface if fused else None,
-        engine=fused.verdict.engine if fused else None,
-        refusals=list(refusals),
-        taken=decision.taken,
-        reason=decision.reason,
-        fused_seconds=decision.times.fused if decision.times else None,
-        inductor_seconds=decision.times.inductor if decision.times else None,
-        inductor_is_estimated=False,
-        graph=fused.texts[0] if fused else None,
-    )

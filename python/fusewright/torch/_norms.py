@@ -16,14 +16,12 @@ from torch.fx import Graph, GraphModule, Node
 import fusewright
 
 from . import _op
-from ._attention import fake, symbolic
-from ._explain import AnchorReport
+from ._calls import CallPass, FusedCall, fake, symbolic
 from ._options import Options
-from ._pass import OptionsPass, architecture, record, session_obstacle
+from ._pass import architecture, session_obstacle
 from ._regions import refusal_text
-from ._select import NOT_ON_CPU, Decision, by_time
 from ._sizes import is_static
-from ._times import Times, measured_once
+from ._times import Times
 from ._timing import time_modules
 from ._translate import CHANNELS_LAST, Untranslatable
 
@@ -73,7 +71,7 @@ class GroupNorm:
 
 
 @dataclass(frozen=True)
-class Fused:
+class Fused(FusedCall):
     """A norm, its graph, and the verdict on it."""
 
     norm: GroupNorm
@@ -81,25 +79,45 @@ class Fused:
     verdict: fusewright.Verdict
 
     @property
-    def text(self) -> str:
-        return self.graph.to_json()
+    def node(self) -> Node:
+        return self.norm.node
+
+    @property
+    def texts(self) -> list[str]:
+        return [self.graph.to_json()]
+
+    @property
+    def region(self) -> list[str]:
+        return [] if self.norm.activation is None else [self.norm.activation]
+
+    @property
+    def what_is_timed(self) -> str:
+        return f"{self.graph.key} norm{' for a convolution' if _feeds_convolutions(self.norm) else ''}"
+
+    def measure(self, device: torch.device, session: str) -> Times:
+        (ours, theirs), values = what_is_timed(self, session)
+        # What is called, and perhaps a copy, need not be compiled to be timed.
+        seconds, inductors = time_modules([theirs], values, device, before=[ours])
+        return Times(seconds, inductors)
+
+    def replace(self, session: str) -> None:
+        replace(self, session)
 
 
-class NormPass(OptionsPass):
+class NormPass(CallPass):
     """Replaces the norms of a graph of Dynamo's that an engine takes and that selection keeps."""
 
-    def __call__(self, graph: Graph) -> None:
-        for node in [n for n in graph.nodes if n.op == "call_function" and n.target in TARGETS]:
-            try:
-                fused = fuse(node, self.options)
-            except (Untranslatable, fusewright.FusewrightError) as error:
-                record(_report(node, None, Decision(False, "no engine takes it"), [str(error)]))
-                continue
-            decision = _decide(fused, self.options)
-            record(_report(node, fused, decision, []))
-            if decision.taken:
-                replace(fused, self.options.device)
-        graph.lint()
+    operation = "group_norm"
+
+    def calls(self, graph: Graph) -> list[Node]:
+        return norms(graph)
+
+    def fuse(self, node: Node) -> Fused:
+        return fuse(node, self.options)
+
+
+def norms(graph: Graph) -> list[Node]:
+    return [n for n in graph.nodes if n.op == "call_function" and n.target in TARGETS]
 
 
 def fuse(node: Node, options: Options) -> Fused:
@@ -189,37 +207,6 @@ def _of_channels(graph: fusewright.pygraph, node: Node | None, value: torch.Tens
 # Selection.
 
 
-def _decide(fused: Fused, options: Options) -> Decision:
-    norm = fused.norm
-    device = fake(norm.node).device
-    if options.select == "always":
-        decision = Decision(True, 'select is "always"')
-    elif device.type != "cuda":
-        return NOT_ON_CPU
-    elif options.select == "model":
-        return Decision(False, "norms are taken where they are measured")
-    else:
-        decision = by_time(norm.node.name, lambda: _measured(fused, device, options))
-    if decision.taken:
-        try:
-            _op.plan_for(fused.text, _op.session_name(device, options.device))
-        except fusewright.FusewrightError as error:
-            return Decision(False, f"no plan: {error}", decision.times)
-    return decision
-
-
-def _measured(fused: Fused, device: torch.device, options: Options) -> Times:
-    place = " for a convolution" if _feeds_convolutions(fused.norm) else ""
-    return measured_once(f"{fused.graph.key} norm{place}", device, lambda: _measure(fused, device, options))
-
-
-def _measure(fused: Fused, device: torch.device, options: Options) -> Times:
-    (ours, theirs), values = what_is_timed(fused, options.device)
-    # What is called, and perhaps a copy, need not be compiled to be timed.
-    seconds, inductors = time_modules([theirs], values, device, before=[ours])
-    return Times(seconds, inductors)
-
-
 def what_is_timed(fused: Fused, session: str) -> tuple[list[GraphModule], list[torch.Tensor]]:
     """The operator and the calls as modules, and their operands; what convolutions read is channels-last in both."""
     theirs, ours = alone(fused.norm), alone(fused.norm)
@@ -266,31 +253,9 @@ def replace(fused: Fused, session: str) -> None:
     norm, graph = fused.norm, fused.norm.node.graph
     # where the norm was: its operand may be changed in place between it and the activation
     with graph.inserting_before(norm.node):
-        results = graph.call_function(_op.RUN, (norm.operands, fused.text, session))
+        results = graph.call_function(_op.RUN, (norm.operands, fused.texts[0], session))
         result = graph.call_function(operator.getitem, (results, 0))
     result.meta = dict(norm.result.meta)
     norm.result.replace_all_uses_with(result)
     for node in dict.fromkeys((norm.result, norm.node)):
         graph.erase_node(node)
-
-
-def _report(node: Node, fused: Fused | None, decision: Decision, refusals: list[str]) -> AnchorReport:
-    value = node.meta.get("example_value", node.meta.get("val"))
-    activation = fused.norm.activation if fused else None
-    return AnchorReport(
-        anchor=node.name,
-        operation="group_norm",
-        extents=[int(n) if isinstance(n, int) else -1 for n in getattr(value, "shape", ())],
-        data_type=str(getattr(value, "dtype", "")).removeprefix("torch."),
-        region=[] if activation is None else [activation],
-        supported=fused is not None,
-        surface=fused.verdict.surface if fused else None,
-        engine=fused.verdict.engine if fused else None,
-        refusals=refusals,
-        taken=decision.taken,
-        reason=decision.reason,
-        fused_seconds=decision.times.fused if decision.times else None,
-        inductor_seconds=decision.times.inductor if decision.times else None,
-        inductor_is_estimated=False,
-        graph=fused.text if fused else None,
-    )

@@ -103,11 +103,15 @@ def by_time(name: str, measure: Callable[[], Times]) -> Decision:
 
 
 def is_to_build(region: Region, options: Options) -> bool:
-    """Whether a region is to be executed on a GPU, by what is known of it now: to be timed, or since it was faster."""
-    device = tensor_value(region.anchor.value).device
+    """Whether a region is to be executed on a GPU, by what is known of it now."""
+    return is_executed(_what_is_timed(region), tensor_value(region.anchor.value).device, options)
+
+
+def is_executed(what: str, device: torch.device, options: Options) -> bool:
+    """Whether selection executes something on a GPU: to time it, or since it is known to be faster."""
     if options.select != "measure" or device.type != "cuda":
         return False
-    times = known_times(_what_is_timed(region), device)
+    times = known_times(what, device)
     return times is None or times.is_faster
 
 
