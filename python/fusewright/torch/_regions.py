@@ -4,6 +4,7 @@ import operator
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from math import prod
 from typing import Any, Literal
@@ -180,13 +181,19 @@ def _require_fused_copies(translation: Translation, inside: set[Node]) -> None:
 def _supported(text: str, arch: str) -> tuple[FusedGraph, Verdict]:
     """A graph that an engine takes, and the verdict; `Untranslatable` with the rules where none does."""
     try:
-        graph = FusedGraph.from_json(text)
+        graph, verdict = _checked(text, arch)
     except MalformedGraph as error:
         raise Untranslatable(str(error)) from error
-    verdict = graph.check(arch)
     if not verdict.supported:
         raise Untranslatable(refusal_text(verdict))
     return graph, verdict
+
+
+@lru_cache(maxsize=1024)
+def _checked(text: str, arch: str) -> tuple[FusedGraph, Verdict]:
+    """A graph and its verdict, the same for all layers that are alike, and for the pass over them that builds ahead."""
+    graph = FusedGraph.from_json(text)
+    return graph, graph.check(arch)
 
 
 def _border(inside: set[Node]) -> list[Node]:
