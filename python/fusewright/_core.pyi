@@ -98,13 +98,14 @@ def run_command_line(arguments: Sequence[str]) -> int: ...
 
 @final
 class DirectKernel:
-    """What code that Inductor writes calls in place of an operator, with a result that is there.
+    """What code that Inductor writes calls in place of an operator, with a result that is there, or none.
 
-    What does not lie on a GPU as the graph says is left to another callable with the same arguments.
+    ``allocate`` gives new tensors for the results of a text, on the current GPU. What does not lie on a GPU as the
+    graph says is left to ``otherwise`` with the same arguments.
     """
 
-    def __new__(cls, otherwise: Callable[..., None]) -> Self: ...
-    def __call__(self, *arguments: Any, out: Any) -> None: ...
+    def __new__(cls, otherwise: Callable[..., Any], allocate: Callable[[str], tuple[Any, ...]]) -> Self: ...
+    def __call__(self, *arguments: Any, out: Any = None) -> Any: ...
 
 def register_torch_kernel(key: str, namespace: str = "fusewright", operator: str = "run") -> bool:
     """Registers the kernel in Rust of a namespace's operator ``run`` for a dispatch key, ``CUDA`` or ``CPU``.

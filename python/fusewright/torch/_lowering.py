@@ -21,11 +21,21 @@ KERNEL = "fusewright_run"
 """The kernel's name among those that Inductor's code calls."""
 
 
-def run_by_dispatcher(*arguments: Any, out: torch.Tensor) -> None:
+def run_by_dispatcher(*arguments: Any, out: torch.Tensor | None = None) -> Any:
     """What the kernel leaves to the operator: tensors that lie otherwise, and those of the CPU."""
     *inputs, graph, device = arguments
-    (result,) = _op.RUN(inputs, graph, device)
-    out.copy_(result)
+    results = _op.RUN(inputs, graph, device)
+    if out is None:
+        return results
+    (result,) = results
+    return (out.copy_(result),)
+
+
+def new_results(graph: str) -> tuple[torch.Tensor, ...]:
+    """New tensors for the results of a graph, on the current GPU."""
+    # as Inductor's own code allocates
+    allocate = torch._C._dynamo.guards._empty_strided_cuda  # type: ignore[attr-defined]
+    return tuple(allocate(d.dim, d.stride, d.dtype) for d in _op.signature(graph).outputs)
 
 
 @lru_cache(maxsize=1)
@@ -34,35 +44,39 @@ def install() -> None:
     from torch._inductor.lowering import fallback_handler, register_lowering
     from torch._inductor.select_algorithm import extern_kernels
 
-    setattr(extern_kernels, KERNEL, DirectKernel(run_by_dispatcher))
+    setattr(extern_kernels, KERNEL, DirectKernel(run_by_dispatcher, new_results))
     by_dispatcher = fallback_handler(_op.RUN, add_to_fallback_set=False)
 
     def lowered(inputs: list[Any], graph: str, device: str = "") -> Any:
-        result = _result_past_dispatcher()
-        if result is None:
+        results = _results_past_dispatcher()
+        if results is None:
             return by_dispatcher(inputs, graph, device)
-        return [_direct_call(inputs, graph, device, result)]
+        return _direct_call(inputs, graph, device, results)
 
     register_lowering(_op.RUN, type_promotion_kind=None)(lowered)
 
 
-def _result_past_dispatcher() -> torch.Tensor | None:
-    """The only result of the node that is lowered, where it is executed past the dispatcher; not in C++."""
+def _results_past_dispatcher() -> list[torch.Tensor] | None:
+    """The results of the node that is lowered, where it is executed past the dispatcher; not in C++."""
     from torch._inductor.virtualized import V
 
     node = V.graph.current_node
-    results = node.meta["val"]
-    if V.graph.cpp_wrapper or not node.meta.get(DIRECT) or len(results) != 1:
+    if V.graph.cpp_wrapper or not node.meta.get(DIRECT):
         return None
-    result: torch.Tensor = results[0]
-    return result
+    results: list[torch.Tensor] = node.meta["val"]
+    return results
 
 
-def _direct_call(inputs: list[Any], graph: str, device: str, result: torch.Tensor) -> Any:
+def _direct_call(inputs: list[Any], graph: str, device: str, results: list[torch.Tensor]) -> list[Any]:
+    """The call: of one result it fills a buffer of Inductor's, several it allocates."""
     from torch._inductor import ir
 
-    layout = ir.FixedLayout(result.device, result.dtype, list(result.shape), list(result.stride()))
+    layouts = [ir.FixedLayout(r.device, r.dtype, list(r.shape), list(r.stride())) for r in results]
     operands = [ir.ExternKernel.realize_input(x) for x in inputs]
-    name = f"extern_kernels.{KERNEL}"
-    call = ir.ExternKernelOut(layout, operands, (graph, device), python_kernel_name=name, op_overload=_op.RUN)
-    return ir.TensorBox.create(call)
+    options: dict[str, Any] = {"python_kernel_name": f"extern_kernels.{KERNEL}", "op_overload": _op.RUN}
+    if len(layouts) == 1:
+        return [ir.TensorBox.create(ir.ExternKernelOut(layouts[0], operands, (graph, device), **options))]
+    layout = ir.MultiOutputLayout(device=results[0].device)
+    call = ir.ExternKernelAlloc(layout, operands, (graph, device), **options)
+    call.outputs = [ir.MultiOutput(layout, call, [(tuple, index)]) for index, layout in enumerate(layouts)]
+    return [ir.TensorBox.create(output) for output in call.outputs]

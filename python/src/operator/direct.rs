@@ -13,11 +13,13 @@ use crate::dlpack::{CUDA, View};
 use crate::errors::execution_error;
 use crate::exchange;
 
-/// What code calls with tensors, a graph's text, a session's name and `out`. It executes at once what lies on a GPU as the graph says; all else is
-/// left to another callable with the same arguments.
+/// What code calls with tensors, a graph's text, a session's name and, where the graph has one result, `out`. It executes at once what lies on a GPU
+/// as the graph says, in new tensors without `out`; all else is left to another callable with the same arguments.
 #[pyclass(frozen)]
 pub(crate) struct DirectKernel {
     otherwise: Py<PyAny>,
+    /// Gives new tensors for the results of a text, on the current GPU.
+    allocate: Py<PyAny>,
     /// By the addresses of texts, which are constants of code, and the GPU.
     known: Mutex<HashMap<(usize, i32), Known>>,
 }
@@ -32,38 +34,60 @@ struct Known {
 #[pymethods]
 impl DirectKernel {
     #[new]
-    fn new(otherwise: Py<PyAny>) -> Self {
-        Self { otherwise, known: Mutex::default() }
+    fn new(otherwise: Py<PyAny>, allocate: Py<PyAny>) -> Self {
+        Self { otherwise, allocate, known: Mutex::default() }
     }
 
-    #[pyo3(signature = (*arguments, out))]
-    fn __call__(&self, py: Python<'_>, arguments: &Bound<'_, PyTuple>, out: &Bound<'_, PyAny>) -> PyResult<()> {
-        if self.launched(py, arguments, out)? {
-            return Ok(());
+    #[pyo3(signature = (*arguments, out = None))]
+    fn __call__<'py>(
+        &self,
+        py: Python<'py>,
+        arguments: &Bound<'py, PyTuple>,
+        out: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(results) = self.launched(py, arguments, out.as_ref())? {
+            return Ok(results);
         }
         let keywords = PyDict::new(py);
         keywords.set_item("out", out)?;
-        self.otherwise.call(py, arguments, Some(&keywords)).map(drop)
+        self.otherwise.bind(py).call(arguments, Some(&keywords))
     }
 }
 
 impl DirectKernel {
-    /// Executes; false where the other callable has to.
-    fn launched(&self, py: Python<'_>, arguments: &Bound<'_, PyTuple>, out: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let (Ok(shim), Some(tensors)) = (Shim::get(), arguments.len().checked_sub(2)) else { return Ok(false) };
-        let Some(output) = exchange::memory(out)?.filter(|view| view.device.kind == CUDA) else { return Ok(false) };
-        let (text, session) = (arguments.get_item(tensors)?, arguments.get_item(tensors + 1)?);
-        let device = Device { kind: shim.cuda, index: output.device.id };
-        let execution = self.execution(py, shim, &text, session.extract()?, device)?;
+    /// Executes, and gives the results; `None` where the other callable has to.
+    fn launched<'py>(
+        &self,
+        py: Python<'py>,
+        arguments: &Bound<'py, PyTuple>,
+        out: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (Ok(shim), Some(tensors)) = (Shim::get(), arguments.len().checked_sub(2)) else { return Ok(None) };
         let mut inputs = Vec::with_capacity(tensors);
         for number in 0..tensors {
             // what is viewed is held by the arguments
-            let Some(view) = exchange::memory(&arguments.get_item(number)?)? else { return Ok(false) };
+            let Some(view) = exchange::memory(&arguments.get_item(number)?)? else { return Ok(None) };
             inputs.push(view);
         }
-        let Some(launch) = execution.launch(&inputs, &[output]) else { return Ok(false) };
+        let Some(index) = inputs.first().filter(|view| view.device.kind == CUDA).map(|view| view.device.id) else {
+            return Ok(None);
+        };
+        let (text, session) = (arguments.get_item(tensors)?, arguments.get_item(tensors + 1)?);
+        let device = Device { kind: shim.cuda, index };
+        let execution = self.execution(py, shim, &text, session.extract()?, device)?;
+        let results = match out {
+            Some(out) => PyTuple::new(py, [out])?,
+            None => self.allocate.bind(py).call1((&text,))?.cast_into::<PyTuple>()?,
+        };
+        let mut outputs = Vec::with_capacity(results.len());
+        for result in &results {
+            // held by the tuple
+            let Some(view) = exchange::memory(&result)? else { return Ok(None) };
+            outputs.push(view);
+        }
+        let Some(launch) = execution.launch(&inputs, &outputs) else { return Ok(None) };
         py.detach(|| launch.run(shim)).map_err(|message| execution_error(py, message))?;
-        Ok(true)
+        Ok(Some(results.into_any()))
     }
 
     fn execution(
