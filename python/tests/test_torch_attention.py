@@ -411,6 +411,29 @@ def test_dropout_of_everything_and_in_symbolic_extents_stays_pytorchs(share, rea
     assert not report.taken and reason in report.refusals[0], report.refusals
 
 
+@pytest.mark.parametrize(("keywords", "grad", "count"), [({}, False, 1), ({"dropout_p": P}, False, 2), ({}, True, 2)])
+def test_what_is_one_call_is_timed_without_being_compiled(monkeypatch, keywords, grad, count):
+    seen = []
+
+    def time_modules(modules, values, device, before=()):
+        seen.append((len(modules), len(before)))
+        with torch.no_grad():
+            assert all(call(*map(_timing.sample, values)) for call in before)
+        return [1.0, 2.0]
+
+    monkeypatch.setattr(_attention, "time_modules", time_modules)
+
+    def decide(fused, operation, options):
+        assert _times.in_fresh_thread(lambda: fused.measure(None, "")) == _times.Times(1.0, 2.0)
+        return _select.NOT_ON_CPU
+
+    monkeypatch.setattr(_calls, "decide", decide)
+    inputs = [x.requires_grad_(grad) for x in operands()]
+    with torch.set_grad_enabled(grad):
+        compiled(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, **keywords))(*inputs)
+    assert seen == [(count, 2 - count)]
+
+
 def test_what_is_timed_of_an_attention_with_dropout_runs(monkeypatch):
     inputs = [x.requires_grad_() for x in operands()]
     ours, theirs = results_of_what_is_timed(
@@ -468,6 +491,15 @@ def test_what_is_timed_of_a_training_step_has_the_gradients(monkeypatch):
     ours, theirs = results_of_what_is_timed(monkeypatch, F.scaled_dot_product_attention, *inputs)
     wider = [x.detach().float().requires_grad_() for x in inputs]
     exact = F.scaled_dot_product_attention(*wider)
+    assert_as_close_as_eager(ours, theirs, [exact, *torch.autograd.grad(exact.sum(), wider)])
+
+
+def test_what_is_timed_has_the_gradient_of_a_mask_that_is_trained(monkeypatch):
+    inputs = [x.requires_grad_() for x in (*operands(), torch.randn(1, H, S, S).bfloat16())]
+    ours, theirs = results_of_what_is_timed(monkeypatch, masked, *inputs)
+    wider = [x.detach().float().requires_grad_() for x in inputs]
+    exact = masked(*wider)
+    assert len(ours) == len(theirs) == 5
     assert_as_close_as_eager(ours, theirs, [exact, *torch.autograd.grad(exact.sum(), wider)])
 
 

@@ -10,9 +10,9 @@ use crate::graph::GraphKey;
 ///
 /// | part | changes the binary because |
 /// |---|---|
-/// | graph | engines generate from the graph |
+/// | graph | engines generate from the graph; of dynamic shapes it is the class, all but extents and strides |
 /// | engine, config | so does the choice of kernel |
-/// | source | the text that is compiled, whole; covers every change of a template |
+/// | source | the text that is compiled, whole; covers every change of a template, and shapes whose texts are equal share a binary |
 /// | nvrtc | another compiler, other code; version and size of the library, as patch releases share a version |
 /// | options | with the exact chip in `-arch` |
 /// | target | the exact chip, for people who read a listing |
