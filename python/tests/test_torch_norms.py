@@ -116,6 +116,7 @@ def test_what_inductor_fuses_further_is_left_to_it():
     for function, reason in (
         (lambda x, w: F.group_norm(x, 2) + x, "with what follows"),
         (lambda x, w: F.silu(F.group_norm(x, 2)) * 2, "with what follows"),
+        (lambda x, w: F.conv2d(F.dropout(F.group_norm(x, 2)), w), "with what follows"),
         (lambda x, w: F.conv2d(F.group_norm(x * 2, 2), w), "computed by"),
         (lambda x, w: F.conv2d(F.group_norm(x.exp(), 2), w), "computed by"),
     ):
@@ -124,6 +125,8 @@ def test_what_inductor_fuses_further_is_left_to_it():
     for function in (
         lambda x, w: F.group_norm(x, 2),
         lambda x, w: F.conv2d(F.silu(F.group_norm(x, 2)), w),
+        lambda x, w: F.conv2d(F.dropout(F.silu(F.group_norm(x, 2)), training=False), w),
+        lambda x, w: F.conv2d(F.dropout(F.group_norm(x, 2), 0.0), w),
         lambda x, w: F.conv2d(F.group_norm(F.conv2d(x, w), 2), w),
         lambda x, w: F.conv2d(F.group_norm(x + F.conv2d(x, w), 2), w),
     ):

@@ -7,6 +7,7 @@ memory; and only where they were measured to be faster. Gradients of norms stay 
 """
 
 import operator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -161,10 +162,25 @@ def _result(node: Node) -> Node:
 
 def _require_alone(norm: GroupNorm) -> None:
     """That Inductor would fuse the norm neither with what computes its operand nor with what reads its result."""
-    if any(user.op != "output" and user.target not in READERS for user in norm.result.users):
+    if any(user.op != "output" and user.target not in READERS for user in _readers(norm.result)):
         raise Untranslatable("Inductor fuses it with what follows")
     if norm.input.op in ("call_function", "call_method") and not _is_written_by_a_core(norm.input):
         raise Untranslatable("Inductor fuses it with what its operand is computed by")
+
+
+def _readers(node: Node) -> Iterator[Node]:
+    """What reads a value, also behind a dropout that drops nothing, as models have it where they are not trained."""
+    for user in node.users:
+        if user.target is functional.dropout and not _drops(user):
+            yield from _readers(user)
+        else:
+            yield user
+
+
+def _drops(node: Node) -> bool:
+    defaults: dict[str, Any] = {"p": 0.5, "training": True}
+    given = {**defaults, **dict(zip(("input", *defaults), node.args, strict=False)), **node.kwargs}
+    return bool(given["training"]) and bool(given["p"] != 0)
 
 
 def _is_written_by_a_core(node: Node) -> bool:
@@ -241,7 +257,7 @@ def _copied(norm: GroupNorm, node: Node) -> GroupNorm:
 
 def _feeds_convolutions(norm: GroupNorm) -> bool:
     """Whether convolutions alone read the result, which have a layout of their own."""
-    targets = {user.target for user in norm.result.users}
+    targets = {user.target for user in _readers(norm.result)}
     return bool(targets) and targets <= {torch.conv2d, torch.conv3d}
 
 
