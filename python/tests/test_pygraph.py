@@ -440,8 +440,15 @@ def test_groupnorm() -> None:
     mean, inverse = (image(graph, name, 4, 2, 1, 1, kind="FLOAT") for name in ("mean", "inverse"))
     gradients = graph.groupnorm_backward(dy, x, 2, channel(graph, "scale"), mean, inverse)
     for gradient in gradients[1:]:
+        assert gradient is not None
         gradient.set_data_type("FLOAT")
     assert len(finish(graph, *gradients).outputs) == 3
+
+    graph = new_graph()
+    dy, x = image(graph, "dy", 4, 8, 6, 6), image(graph, "x", 4, 8, 6, 6)
+    mean, inverse = (image(graph, name, 4, 2, 1, 1, kind="FLOAT") for name in ("mean", "inverse"))
+    gradient, *others = graph.groupnorm_backward(dy, x, 2, None, mean, inverse)
+    assert others == [None, None] and len(finish(graph, gradient).outputs) == 1
 
     graph = new_graph()
     alone, *statistics = graph.groupnorm("INFERENCE", image(graph, "x", 4, 8, 6, 6), 3)

@@ -155,9 +155,10 @@ def test_operands_of_odd_addresses_and_strides(launch):
 
 
 @pytest.mark.parametrize("launch", LAUNCHES)
-def test_training_steps_are_those_of_eager_pytorch(launch):
+@pytest.mark.parametrize("name", MODELS)
+def test_training_steps_are_those_of_eager_pytorch(launch, name):
     torch.manual_seed(0)
-    model, x = Attention().cuda().bfloat16(), torch.randn(2, 128, 256, device="cuda").bfloat16()
+    model, x = model_and_input(name)
     fused = compiled(model, **{"fusewright.launch": launch})
     gradients = []
     for call in (fused, model):

@@ -1,12 +1,20 @@
 """Norms of groups in compiled models: what becomes one graph, what is left to Inductor, and what is timed."""
 
+import copy
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
-from torch_comparison import ALWAYS, compiled, counted_calls, fresh_compiler  # noqa: E402, F401
+from torch_comparison import (  # noqa: E402
+    assert_as_close_as_eager,
+    compiled,
+    counted_calls,
+    fresh_compiler,  # noqa: F401
+    results_of,
+)
 
 import fusewright.torch as backend_module  # noqa: E402
 from fusewright.torch import _calls, _norms, _pass, _select, _times, _timing  # noqa: E402
@@ -134,10 +142,46 @@ def test_what_inductor_fuses_further_is_left_to_it():
         assert not norm.taken and "verification" in norm.reason, norm
 
 
-def test_gradients_and_symbolic_extents_are_left_to_inductor():
-    x = torch.randn(2, 8, 4, 4, requires_grad=True)
-    (norm,) = told(lambda x: F.group_norm(x, 2), x, select="always", grad=True)
-    assert not norm.taken and norm.refusals == ["a gradient of the norm"]
+@pytest.mark.parametrize("layout", [torch.channels_last, torch.contiguous_format])
+@pytest.mark.parametrize("activation", [F.silu, F.relu, None])
+def test_gradients(layout, activation):
+    model = Block(activation=activation or (lambda x: x)).to(memory_format=layout)
+    x, t = torch.randn(2, 32, 8, 8).to(memory_format=layout), torch.randn(2, 16)
+    with _pass.recorded_reports() as reports, counted_calls() as calls:
+        found = results_of(compiled(model), model, [x, t])
+    norms = [r for r in reports if r.operation == "group_norm"]
+    assert len(norms) == 2 and all(r.taken for r in norms)
+    assert len(calls) == sum(r.taken for r in reports) + len(norms), "each with its gradients"
+    exact_model = copy.deepcopy(model).double()
+    exact = results_of(exact_model, exact_model, [x.double(), t.double()])
+    assert_as_close_as_eager(found, results_of(model, model, [x, t]), exact)
+
+
+@pytest.mark.parametrize("shape", [(3, 12, 5), (2, 12, 4, 6), (2, 12, 3, 4, 5)])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("parameters", [0, 1, 2])
+@pytest.mark.parametrize("activation", [torch.relu, lambda x: x], ids=["relu", "none"])
+def test_gradients_of_types_and_extents(shape, dtype, parameters, activation):
+    inputs = [torch.randn(shape), *torch.randn(2, 12)][: 1 + parameters]
+    weights = torch.randn(shape)
+
+    def call(x, weight=None, bias=None):
+        return activation(F.group_norm(x, 4, weight, bias))
+
+    def gradients(function, kind):
+        leaves = [v.to(dtype).to(kind).requires_grad_() for v in inputs]
+        output = function(*leaves)
+        return [output.detach(), *torch.autograd.grad(output, leaves, weights.to(dtype).to(kind))]
+
+    with counted_calls() as calls:
+        found = gradients(compiled(call), dtype)
+    assert len(calls) == 2
+    for mine, wanted in zip(found, gradients(call, torch.float64), strict=True):
+        tolerance = 2**-6 if dtype is torch.bfloat16 else 1e-5
+        assert mine.dtype == dtype and (mine.double() - wanted).abs().max() <= tolerance * wanted.abs().max()
+
+
+def test_symbolic_extents_and_other_types_are_left_to_inductor():
     y = torch.randn(2, 8, 4, 4)
     torch._dynamo.mark_dynamic(y, 0)
     (norm,) = told(lambda x: F.group_norm(x, 2), y, select="always")
@@ -190,8 +234,9 @@ def test_an_operand_that_changes_behind_the_norm_was_read_before():
     assert len(calls) == 1
 
 
+@pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("layout", [torch.channels_last, torch.contiguous_format])
-def test_what_is_timed_computes_what_the_model_does(monkeypatch, layout):
+def test_what_is_timed_computes_what_the_model_does(monkeypatch, layout, grad):
     seen = []
 
     def compute(fused, operation, options):
@@ -202,7 +247,8 @@ def test_what_is_timed_computes_what_the_model_does(monkeypatch, layout):
         def call():
             with torch.no_grad():
                 ours, theirs = modules
-                return ours(*given)[0], _timing.compile_module(theirs, given)(*given)[0]
+                ours = _timing.compile_module(ours, given) if grad else ours
+                return ours(*given), _timing.compile_module(theirs, given)(*given)
 
         seen.append(_times.in_fresh_thread(call))
         return _select.NOT_ON_CPU
@@ -210,8 +256,10 @@ def test_what_is_timed_computes_what_the_model_does(monkeypatch, layout):
     monkeypatch.setattr(_calls, "decide", compute)
     x, w = torch.randn(2, 8, 4, 4).to(memory_format=layout), torch.randn(8, 8, 1, 1)
     weight = torch.randn(8)
-    with torch.no_grad():
+    with torch.set_grad_enabled(grad):
         compiled(lambda x, w, weight: F.conv2d(F.silu(F.group_norm(x, 2, weight)), w))(x, w, weight)
     ((ours, theirs),) = seen
-    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
-    assert ours.is_contiguous(memory_format=torch.channels_last) and theirs.stride() == ours.stride()
+    assert len(ours) == len(theirs) == (3 if grad else 1)
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-4)
+    assert ours[0].is_contiguous(memory_format=torch.channels_last) and theirs[0].stride() == ours[0].stride()

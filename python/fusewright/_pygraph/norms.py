@@ -175,13 +175,17 @@ class _Norms(_Matrix):
         inv_variance: Tensor | None = None,
         compute_data_type: Choice = None,
         name: str = "",
-    ) -> list[Tensor]:
-        """Gradients of input, scale and bias. cuDNN's Python frontend has no such method."""
+    ) -> list[Tensor | None]:
+        """Gradients of input, and where there is a scale of scale and bias.
+
+        cuDNN's Python frontend has no such method.
+        """
         tensors = (grad, input, scale, mean, inv_variance)
-        groups = {"num_groups": num_groups}
-        return self._norm_backward(
-            "groupnorm_backward", "GROUP_NORM_BPROP", tensors, compute_data_type, name, attributes=groups
-        )
+        ports, groups = ["DX", "DSCALE", "DBIAS"], {"num_groups": num_groups}
+        given = ports if scale is not None else ports[:1]
+        op, tag = "groupnorm_backward", "GROUP_NORM_BPROP"
+        made = self._norm_backward(op, tag, tensors, compute_data_type, name, ports=given, attributes=groups)
+        return _or_none(dict(zip(given, made, strict=True)), ports)
 
     def rmsnorm(
         self,

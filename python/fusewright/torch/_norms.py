@@ -3,9 +3,10 @@
 apart.
 
 Only what Inductor would fuse no further is taken: norms that a convolution, a matmul or the caller reads, of what is in
-memory; and only where they were measured to be faster. Gradients of norms stay Inductor's.
+memory; and only where they were measured to be faster, with their gradients where those are needed.
 """
 
+import dataclasses
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from ._pass import architecture, session_obstacle
 from ._regions import refusal_text
 from ._sizes import is_static
 from ._times import Times
-from ._timing import time_modules
+from ._timing import time_modules, with_gradients
 from ._translate import CHANNELS_LAST, Untranslatable
 
 functional = torch.nn.functional
@@ -60,6 +61,7 @@ class GroupNorm:
     weight: Node | None
     bias: Node | None
     epsilon: float
+    has_gradients: bool
 
     @property
     def operands(self) -> list[Node]:
@@ -78,6 +80,8 @@ class Fused(FusedCall):
     norm: GroupNorm
     graph: fusewright.Graph
     verdict: fusewright.Verdict
+    gradients: fusewright.Graph | None
+    """The graph of the gradients, where they are needed."""
 
     @property
     def node(self) -> Node:
@@ -85,7 +89,7 @@ class Fused(FusedCall):
 
     @property
     def texts(self) -> list[str]:
-        return [self.graph.to_json()]
+        return [g.to_json() for g in (self.graph, self.gradients) if g is not None]
 
     @property
     def region(self) -> list[str]:
@@ -93,12 +97,16 @@ class Fused(FusedCall):
 
     @property
     def what_is_timed(self) -> str:
-        return f"{self.graph.key} norm{' for a convolution' if _feeds_convolutions(self.norm) else ''}"
+        keys = " ".join(g.key for g in (self.graph, self.gradients) if g is not None)
+        return f"{keys} norm{' for a convolution' if _feeds_convolutions(self.norm) else ''}"
 
     def measure(self, device: torch.device, session: str) -> Times:
         (ours, theirs), values = what_is_timed(self, session)
-        # What is called, and perhaps a copy, need not be compiled to be timed.
-        seconds, inductors = time_modules([theirs], values, device, before=[ours])
+        if self.norm.has_gradients:
+            seconds, inductors = time_modules([ours, theirs], values, device)
+        else:
+            # What is called, and perhaps a copy, need not be compiled to be timed.
+            seconds, inductors = time_modules([theirs], values, device, before=[ours])
         return Times(seconds, inductors)
 
     def replace(self, session: str) -> None:
@@ -114,35 +122,37 @@ class NormPass(CallPass):
         return norms(graph)
 
     def fuse(self, node: Node) -> Fused:
-        return fuse(node, self.options)
+        # As PyTorch decides whether to differentiate the graph.
+        return fuse(node, self.options, torch.is_grad_enabled())
 
 
 def norms(graph: Graph) -> list[Node]:
     return [n for n in graph.nodes if n.op == "call_function" and n.target in TARGETS]
 
 
-def fuse(node: Node, options: Options) -> Fused:
+def fuse(node: Node, options: Options, has_gradients: bool) -> Fused:
     """The graph of a call, which an engine takes; `Untranslatable` says what speaks against it."""
-    norm = norm_of(node)
+    norm = norm_of(node, has_gradients)
     device = fake(node).device
     if obstacle := session_obstacle(device, options.device):
         raise Untranslatable(obstacle)
     if options.select != "always":
         _require_alone(norm)
     graph = _graph(norm, options.strict_rounding)
-    verdict = graph.check(architecture(device))
-    if not verdict.supported:
-        raise Untranslatable(refusal_text(verdict))
-    return Fused(norm, graph, verdict)
+    gradients = _gradients(norm) if has_gradients else None
+    verdicts = [g.check(architecture(device)) for g in (graph, gradients) if g is not None]
+    for verdict in verdicts:
+        if not verdict.supported:
+            raise Untranslatable(refusal_text(verdict))
+    return Fused(norm, graph, verdicts[0], gradients)
 
 
-def norm_of(node: Node) -> GroupNorm:
+def norm_of(node: Node, has_gradients: bool) -> GroupNorm:
     """What a call computes; `Untranslatable` where no graph says it."""
-    if torch.is_grad_enabled():
-        raise Untranslatable("a gradient of the norm")
     given = {**DEFAULTS, **dict(zip(PARAMETERS, node.args, strict=False)), **node.kwargs}
     weight, bias = given["weight"], given["bias"]
-    norm = GroupNorm(node, _result(node), given["input"], given["num_groups"], weight, bias, given["eps"])
+    groups, epsilon = given["num_groups"], given["eps"]
+    norm = GroupNorm(node, _result(node), given["input"], groups, weight, bias, epsilon, has_gradients)
     tensors = [symbolic(n) for n in (*norm.operands, node)]
     if not all(map(is_static, tensors)) or not isinstance(norm.groups, int) or not isinstance(norm.epsilon, float):
         raise Untranslatable("symbolic extents")
@@ -189,29 +199,69 @@ def _is_written_by_a_core(node: Node) -> bool:
     return any(source.target in READERS for source in sources)
 
 
+def _pygraph(norm: GroupNorm) -> fusewright.pygraph:
+    io_data_type = _op.DATA_TYPES[fake(norm.input).dtype]
+    return fusewright.pygraph(io_data_type=io_data_type, intermediate_data_type="FLOAT", compute_data_type="FLOAT")
+
+
+def _tensor(graph: fusewright.pygraph, name: str, value: torch.Tensor) -> fusewright.Tensor:
+    data_type = _op.DATA_TYPES[value.dtype]
+    return graph.tensor(name=name, dim=list(value.shape), stride=list(value.stride()), data_type=data_type)
+
+
+def _lies_as(tensor: fusewright.Tensor, value: torch.Tensor) -> None:
+    """Makes a tensor a result with the type and the strides of a value."""
+    tensor.set_output(True).set_data_type(_op.DATA_TYPES[value.dtype]).set_stride(list(value.stride()))
+
+
 def _graph(norm: GroupNorm, strict_rounding: bool) -> fusewright.Graph:
-    value = fake(norm.input)
-    graph = fusewright.pygraph(
-        io_data_type=_op.DATA_TYPES[value.dtype], intermediate_data_type="FLOAT", compute_data_type="FLOAT"
-    )
-    x = graph.tensor(name="x", dim=list(value.shape), stride=list(value.stride()))
-    scale, bias = (_of_channels(graph, n, value) for n in (norm.weight, norm.bias))
-    result, *_ = graph.groupnorm("INFERENCE", x, norm.groups, scale, bias, norm.epsilon)
+    """The norm and its activation; where gradients are needed, with mean and reciprocal standard deviation."""
+    graph = _pygraph(norm)
+    x = _tensor(graph, "x", fake(norm.input))
+    scale, bias = (_of_channels(graph, n, norm) for n in (norm.weight, norm.bias))
+    phase = "TRAINING" if norm.has_gradients else "INFERENCE"
+    result, *statistics = graph.groupnorm(phase, x, norm.groups, scale, bias, norm.epsilon)
     assert result is not None
+    for statistic in statistics:
+        if statistic is not None:
+            statistic.set_output(True).set_data_type("FLOAT")
     if norm.activation is not None:
         if strict_rounding:
             result.set_data_type(_op.DATA_TYPES[fake(norm.node).dtype])
         result = getattr(graph, norm.activation)(result)
-    result.set_output(True).set_data_type(_op.DATA_TYPES[fake(norm.result).dtype]).set_stride(
-        list(fake(norm.result).stride())
-    )
+    _lies_as(result, fake(norm.result))
     return graph.finalize()
 
 
-def _of_channels(graph: fusewright.pygraph, node: Node | None, value: torch.Tensor) -> fusewright.Tensor | None:
+def _gradients(norm: GroupNorm) -> fusewright.Graph:
+    """The gradients of the operands; what the activation was computed from is computed again."""
+    graph, value = _pygraph(norm), fake(norm.input)
+    x, gradient = _tensor(graph, "x", value), _tensor(graph, "dy", fake(norm.result))
+    scale = _of_channels(graph, norm.weight, norm)
+    bias = _of_channels(graph, norm.bias, norm) if norm.activation is not None else None
+    dim = [value.shape[0], norm.groups, *[1] * (value.dim() - 2)]
+    stride = [norm.groups, 1, *[norm.groups] * (value.dim() - 2)]
+    mean, inverse = (
+        graph.tensor(name=name, dim=dim, stride=stride, data_type="FLOAT") for name in ("mean", "inv_variance")
+    )
+    if norm.activation is not None:
+        result, *_ = graph.groupnorm("INFERENCE", x, norm.groups, scale, bias, norm.epsilon)
+        gradient = getattr(graph, f"{norm.activation}_backward")(gradient, result)
+    of_input, *of_channels = graph.groupnorm_backward(gradient, x, norm.groups, scale, mean, inverse)
+    assert of_input is not None
+    _lies_as(of_input, value)
+    for tensor, node in zip(of_channels, (norm.weight, norm.bias), strict=True):
+        if node is not None:
+            if tensor is None:
+                raise Untranslatable("a gradient of the bias of a norm without weights")
+            tensor.set_output(True).set_data_type("FLOAT")
+    return graph.finalize()
+
+
+def _of_channels(graph: fusewright.pygraph, node: Node | None, norm: GroupNorm) -> fusewright.Tensor | None:
     if node is None:
         return None
-    own = fake(node)
+    own, value = fake(node), fake(norm.input)
     channels, axes = value.shape[1], value.dim() - 2
     if own.shape != (channels,) or not own.is_contiguous():
         raise Untranslatable(f"{node.name} is not a number of each channel")
@@ -227,10 +277,17 @@ def what_is_timed(fused: Fused, session: str) -> tuple[list[GraphModule], list[t
     """The operator and the calls as modules, and their operands; what convolutions read is channels-last in both."""
     theirs, ours = alone(fused.norm), alone(fused.norm)
     (node,) = ours.graph.find_nodes(op="call_function", target=fused.norm.node.target)
-    replace(Fused(_copied(fused.norm, node), fused.graph, fused.verdict), session)
-    for module in (theirs, ours):
+    replace(dataclasses.replace(fused, norm=_copied(fused.norm, node)), session)
+    modules, values = [ours, theirs], [fake(n) for n in dict.fromkeys(fused.norm.operands)]
+    for module in modules:
         module.recompile()
-    return [ours, theirs], [fake(n) for n in dict.fromkeys(fused.norm.operands)]
+    if fused.norm.has_gradients:
+        result = fake(fused.norm.result)
+        if _feeds_convolutions(fused.norm):
+            result = result.contiguous(memory_format=CHANNELS_LAST[result.dim()])
+        modules = [with_gradients(module, values, [True] * len(values), result) for module in modules]
+        values.append(result)
+    return modules, values
 
 
 def alone(norm: GroupNorm) -> GraphModule:
@@ -252,7 +309,8 @@ def alone(norm: GroupNorm) -> GraphModule:
 def _copied(norm: GroupNorm, node: Node) -> GroupNorm:
     """The norm of a copy of its call."""
     given = {**DEFAULTS, **dict(zip(PARAMETERS, node.args, strict=False)), **node.kwargs}
-    return GroupNorm(node, _result(node), given["input"], norm.groups, given["weight"], given["bias"], norm.epsilon)
+    operands = {name: given[name] for name in ("input", "weight", "bias")}
+    return dataclasses.replace(norm, node=node, result=_result(node), **operands)
 
 
 def _feeds_convolutions(norm: GroupNorm) -> bool:
@@ -264,13 +322,56 @@ def _feeds_convolutions(norm: GroupNorm) -> bool:
 # Replacement.
 
 
+class Normalize(torch.autograd.Function):
+    """A norm and its activation, whose gradients are one graph, too."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, value: Any, weight: Any, bias: Any, texts: list[str], is_activated: bool, session: str
+    ) -> torch.Tensor:
+        results = _op.RUN([value, *_given(weight, bias)], texts[0], session)
+        # In the order in which the graph has them: an activation comes last.
+        first, second, third = results
+        result, mean, inverse = (third, first, second) if is_activated else (first, second, third)
+        ctx.save_for_backward(value, weight, bias, mean, inverse)
+        ctx.arguments = (texts[1], is_activated, session)
+        return result  # type: ignore[no-any-return]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        value, weight, bias, mean, inverse = ctx.saved_tensors
+        text, is_activated, session = ctx.arguments
+        inputs = [value, gradient, *_given(weight, bias if is_activated else None), mean, inverse]
+        of_value, *of_channels = _op.RUN(inputs, text, session)
+        given = iter(of_channels)
+        of_weight, of_bias = (
+            None if operand is None else next(given).reshape(operand.shape).to(operand.dtype)
+            for operand in (weight, bias)
+        )
+        return of_value, of_weight, of_bias, None, None, None
+
+
+def _given(*operands: Any) -> list[Any]:
+    return [operand for operand in operands if operand is not None]
+
+
+def normalize(value: Any, weight: Any, bias: Any, texts: list[str], is_activated: bool, session: str) -> torch.Tensor:
+    """The norm of two texts, as a function that a graph can call."""
+    return Normalize.apply(value, weight, bias, texts, is_activated, session)  # type: ignore[no-any-return]
+
+
 def replace(fused: Fused, session: str) -> None:
     """Puts the operator in the place of the calls."""
     norm, graph = fused.norm, fused.norm.node.graph
     # where the norm was: its operand may be changed in place between it and the activation
     with graph.inserting_before(norm.node):
-        results = graph.call_function(_op.RUN, (norm.operands, fused.texts[0], session))
-        result = graph.call_function(operator.getitem, (results, 0))
+        if norm.has_gradients:
+            operands = (norm.input, norm.weight, norm.bias)
+            is_activated = norm.activation is not None
+            result = graph.call_function(normalize, (*operands, fused.texts, is_activated, session))
+        else:
+            results = graph.call_function(_op.RUN, (norm.operands, fused.texts[0], session))
+            result = graph.call_function(operator.getitem, (results, 0))
     result.meta = dict(norm.result.meta)
     norm.result.replace_all_uses_with(result)
     for node in dict.fromkeys((norm.result, norm.node)):
