@@ -27,6 +27,9 @@ DATA_TYPES: dict[torch.dtype, str] = {
 }
 _TORCH_TYPES = {name: dtype for dtype, name in DATA_TYPES.items()}
 
+MOST_BUILDERS = 32
+"""Threads that build plans at most."""
+
 POINTER_ALIGNMENT = 16
 """Bytes to which the engines take every operand to be aligned."""
 
@@ -102,7 +105,7 @@ def build_plans(wanted: Collection[tuple[str, str]]) -> None:
             plan_for(text, device)
 
     if wanted:
-        with ThreadPoolExecutor(min(len(wanted), os.cpu_count() or 1)) as pool:
+        with ThreadPoolExecutor(min(len(wanted), MOST_BUILDERS, len(os.sched_getaffinity(0)))) as pool:
             list(pool.map(build, *zip(*wanted, strict=True)))
 
 
