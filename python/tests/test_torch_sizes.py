@@ -227,7 +227,7 @@ def sized_region(function, *inputs):
             return super()._decide(search)
 
     with pytest.MonkeyPatch.context() as patch, torch.no_grad():
-        patch.setitem(backend_module._PASSES, "post_grad_custom_pre_pass", Seen)
+        patch.setitem(backend_module._PASSES, "post_grad_custom_pre_pass", (Seen,))
         compiled(function)(*inputs)
     return found[0]
 
