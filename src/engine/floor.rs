@@ -20,11 +20,15 @@ pub struct Floor {
 impl Floor {
     /// The floor of a graph.
     pub fn of(graph: &FinalizedGraph) -> Self {
-        let moved = graph.inputs().chain(graph.outputs()).filter(|&id| !graph.tensor(id).is_pass_by_value);
-        let bytes = moved.map(|id| moved_bytes(graph, id)).fold(0, u64::saturating_add);
+        let bytes = bytes_of(graph);
         let graph = &*graph.expand();
         let flops = graph.operations().map(|operation| operation_flops(graph, operation)).fold(0, u64::saturating_add);
         Self { bytes, flops }
+    }
+
+    /// The memory time of a graph, in seconds, as [`Self::seconds`] gives it; its arithmetic is not looked at.
+    pub fn memory_seconds(graph: &FinalizedGraph, device: &Device) -> f64 {
+        bytes_of(graph) as f64 / device.bytes_per_second
     }
 
     /// The larger of memory time and arithmetic time, in seconds; launch overhead comes on top.
@@ -45,6 +49,12 @@ impl fmt::Display for Floor {
 pub fn core_type(graph: &FinalizedGraph) -> Option<DataType> {
     let core = graph.operations().find(|operation| operation.is_core())?;
     core.input_tensors().next().map(|id| graph.tensor(id).data_type)
+}
+
+/// Bytes of all inputs and outputs that are moved.
+fn bytes_of(graph: &FinalizedGraph) -> u64 {
+    let moved = graph.inputs().chain(graph.outputs()).filter(|&id| !graph.tensor(id).is_pass_by_value);
+    moved.map(|id| moved_bytes(graph, id)).fold(0, u64::saturating_add)
 }
 
 /// Bytes of a tensor that are moved: of pages at most what is loaded out of them.
@@ -96,6 +106,7 @@ fn operation_flops(graph: &FinalizedGraph, operation: &Operation) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::ComputeCapability;
     use crate::graph::{Convolution, Graph, Scalar, Tensor};
 
     fn half() -> Graph {
@@ -114,6 +125,8 @@ mod tests {
         graph.set_output(y);
         let graph = graph.finalize().expect("well formed");
         assert_eq!(Floor::of(&graph), Floor { bytes: 2 * (30 + 70 + 42), flops: 2 * 2 * 3 * 5 * 7 });
+        let device = Device::typical(ComputeCapability::SM_90);
+        assert_eq!(Floor::memory_seconds(&graph, &device), Floor::of(&graph).seconds(&device, None));
         assert_eq!(core_type(&graph), Some(DataType::Half));
     }
 

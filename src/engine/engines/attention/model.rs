@@ -123,7 +123,7 @@ pub(super) fn estimate(plan: &Plan, (tile, packed, parts): (AttentionTile, i64, 
     let is_even = steps.iter().all(|&count| count == steps[0]);
     let arithmetic =
         if is_even { waves.count * longest } else { (total / multiprocessors).max(longest) + longest / 2.0 };
-    let memory = Floor::of(&plan.graph).seconds(device, None);
+    let memory = Floor::memory_seconds(&plan.graph, device);
     let at_once =
         vec![Term { bound: Bound::Memory, time: memory }, Term { bound: Bound::MatrixRate, time: arithmetic / CLOCK }];
     let combination = match parts {

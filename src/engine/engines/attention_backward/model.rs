@@ -134,7 +134,7 @@ pub(super) fn estimate(
     let of_queries = queries.map(|queries| queries_clocks(plan, queries, device));
     let of_pass = |pass: &Pass| clocks(plan, pass, queries.filter(|_| pass.has_sums()), device);
     let arithmetic = passes.all.iter().map(of_pass).chain(of_queries).chain(of_bias).sum::<f64>();
-    let memory = Floor::of(&plan.graph).seconds(device, None);
+    let memory = Floor::memory_seconds(&plan.graph, device);
     let at_once =
         vec![Term { bound: Bound::Memory, time: memory }, Term { bound: Bound::MatrixRate, time: arithmetic / CLOCK }];
     let halves = plan.half_bytes();

@@ -11,8 +11,8 @@ use crate::engine::lowering::{Width, over, program_parameters};
 use crate::fusion::{Fusion, Product, Stage};
 use crate::graph::{Attributes, DataType, FinalizedGraph, TensorId};
 use crate::kernel::{
-    Accumulators, Axis, Body, DepthwiseKernel, IterationSpace, Parameter, Register, StageProgram, Strip, Sweep,
-    TapAxis, Value, step,
+    Accumulators, Axis, Body, ChannelWindows, DepthwiseKernel, IterationSpace, Parameter, Register, StageProgram,
+    Strip, Sweep, TapAxis, Value, step,
 };
 
 /// Bytes of shared memory for the weights of a block at most.
@@ -74,15 +74,20 @@ impl Images {
     /// The strips that suit: none, where a block's weights do not fit into shared memory.
     fn suiting(&self, strips: &[Strip]) -> Vec<Strip> {
         let fits = |&strip: &Strip| {
-            let windows = self.kernel(strip).windows;
+            let windows = self.windows(strip);
             windows.block_channels() * windows.taps() * 4 <= MOST_WEIGHT_BYTES
         };
         let strips: Vec<Strip> = strips.iter().copied().filter(fits).collect();
+        // registers depend on the windows, and on what of the epilogue is the same for all strips
+        let Some(mut kernel) = strips.first().map(|&strip| self.kernel(strip)) else { return strips };
         suiting(&strips, FEW_REGISTERS, |strip| {
-            let kernel = self.kernel(strip);
-            let registers = kernel.registers();
-            (kernel.windows, registers)
+            kernel.windows = self.windows(strip);
+            (kernel.windows.clone(), kernel.registers())
         })
+    }
+
+    fn windows(&self, strip: Strip) -> ChannelWindows {
+        channel_windows(self.graph(), self.image, &self.axes, strip, BLOCK)
     }
 
     fn kernel(&self, strip: Strip) -> DepthwiseKernel {
@@ -93,7 +98,7 @@ impl Images {
             accumulators: Some(Accumulators::Registers(Register::Float)),
             ..over(graph, self.space.clone(), self.program.clone(), stores, width)
         };
-        let windows = channel_windows(graph, self.image, &self.axes, strip, BLOCK);
+        let windows = self.windows(strip);
         let pixel_bytes = graph.tensor(self.image).data_type.bytes() as i64;
         DepthwiseKernel { windows, sweep, filter: self.filter, pixel_bytes }
     }

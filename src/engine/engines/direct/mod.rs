@@ -117,7 +117,7 @@ struct Offered<T>(T);
 
 impl<T: Depthwise> Offered<T> {
     fn estimate(&self, strip: Strip, device: &Device) -> Estimate {
-        let floor = Floor::of(self.0.graph()).seconds(device, None);
+        let floor = Floor::memory_seconds(self.0.graph(), device);
         let work = self.0.work(strip, device);
         let after = Term { bound: Bound::Workspace, time: self.0.seconds_after(strip, device) };
         let on_top = [work.last_strips(), after].into_iter().filter(|term| term.time > 0.0).collect();

@@ -156,8 +156,12 @@ fn rows(walked: Option<TapAxis>) -> Vec<i64> {
 
 /// The strips whose kernels, of such windows and so many registers, suit: those of so few registers, if there are any, else all that a thread
 /// can have.
-pub(super) fn suiting(strips: &[Strip], few: i64, kernel: impl Fn(Strip) -> (ChannelWindows, i64)) -> Vec<Strip> {
-    let within = |most: i64| -> Vec<Strip> {
+pub(super) fn suiting(
+    strips: &[Strip],
+    few: i64,
+    mut kernel: impl FnMut(Strip) -> (ChannelWindows, i64),
+) -> Vec<Strip> {
+    let mut within = |most: i64| -> Vec<Strip> {
         let suits = |&strip: &Strip| {
             let (windows, registers) = kernel(strip);
             registers <= most && windows.multiply_adds_of_a_turn() <= MOST_MULTIPLY_ADDS

@@ -40,7 +40,7 @@ impl Passes {
 impl Offer for Passes {
     /// Passes move every tensor once, with any of the configs.
     fn candidates(&self, device: &Device) -> Vec<RankedConfig> {
-        let estimated_us = Floor::of(self.fusion.graph()).seconds(device, None) * 1e6;
+        let estimated_us = Floor::memory_seconds(self.fusion.graph(), device) * 1e6;
         let config = |&threads: &u32| RankedConfig {
             config: EngineConfig::of_fields(NAME, FIELDS, &Config { threads }),
             through_workspace: None,

@@ -106,7 +106,7 @@ pub(super) fn estimate(
     };
     let steps: Vec<i64> = plan.steps([tile.queries(), tile.keys], packed).collect();
     let (arithmetic, waves) = work.clocks(&steps, extents.batches * extents.heads / packed, device);
-    let memory = Floor::of(&plan.graph).seconds(device, None);
+    let memory = Floor::memory_seconds(&plan.graph, device);
     let at_once =
         vec![Term { bound: Bound::Memory, time: memory }, Term { bound: Bound::MatrixRate, time: arithmetic / CLOCK }];
     let on_top = vec![Term { bound: Bound::Fill, time: CLOCKS_OF_LAUNCH / CLOCK }];

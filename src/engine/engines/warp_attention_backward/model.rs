@@ -43,7 +43,7 @@ fn clocks(plan: &Plan, pass: &Pass, device: &Device) -> f64 {
 /// The expected time of the passes, in seconds.
 pub(super) fn estimate(plan: &Plan, passes: &[Pass], device: &Device) -> Estimate {
     let arithmetic: f64 = passes.iter().map(|pass| clocks(plan, pass, device)).sum();
-    let memory = Floor::of(&plan.graph).seconds(device, None);
+    let memory = Floor::memory_seconds(&plan.graph, device);
     let at_once =
         vec![Term { bound: Bound::Memory, time: memory }, Term { bound: Bound::MatrixRate, time: arithmetic / CLOCK }];
     let launches = (passes.len() + 1) as f64;
