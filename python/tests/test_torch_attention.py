@@ -421,7 +421,7 @@ def test_what_is_one_call_is_timed_without_being_compiled(monkeypatch, keywords,
             assert all(call(*map(_timing.sample, values)) for call in before)
         return [1.0, 2.0]
 
-    monkeypatch.setattr(_attention, "time_modules", time_modules)
+    monkeypatch.setattr(_calls, "time_modules", time_modules)
 
     def decide(fused, operation, options):
         assert _times.in_fresh_thread(lambda: fused.measure(None, "")) == _times.Times(1.0, 2.0)

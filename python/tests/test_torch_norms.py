@@ -55,7 +55,7 @@ def test_norms_are_those_of_the_model(layout, activation):
     assert len(norms) == 2 and all(n.taken and n.engine == "scalar" for n in norms)
     joined = [] if activation is F.gelu else ["swish" if activation is F.silu else "relu"]
     assert [n.region for n in norms] == [joined, joined]
-    assert len(calls) >= 2
+    assert len(calls) == sum(r.taken for r in reports)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
@@ -68,7 +68,7 @@ def test_types_and_extents(dtype, shape):
         return F.group_norm(x, 3)
 
     def scaled(x, weight):
-        return F.silu(F.group_norm(x, 4, weight, eps=1e-3))
+        return F.silu(F.group_norm(x, 4, weight, eps=1))
 
     def mixed(x, weight, bias):
         return torch.group_norm(x, 12, weight.float(), bias).relu()

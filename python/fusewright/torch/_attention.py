@@ -22,14 +22,13 @@ from torch.fx.node import map_arg
 import fusewright
 
 from . import _op
-from ._calls import CallPass, FusedCall, fake, symbolic
+from ._calls import CallPass, FusedCall, fake, require_supported, symbolic
+from ._layout import row_major
 from ._options import Options
 from ._pass import architecture, session_obstacle
-from ._regions import refusal_text
 from ._sized import RUN_SIZED, SAMPLES, sized_text
 from ._sizes import is_static, sampled
-from ._times import Times
-from ._timing import time_modules, with_gradients
+from ._timing import with_gradients
 from ._translate import Untranslatable
 
 LOGGER = logging.getLogger(__name__)
@@ -83,13 +82,9 @@ class Attention:
 
 @dataclass(frozen=True)
 class Fused(FusedCall):
-    """An attention, the text of its graph, and the verdict on it."""
+    """An attention that an engine takes."""
 
     attention: Attention
-    graph: fusewright.Graph
-    verdict: fusewright.Verdict
-    gradients: fusewright.Graph | None
-    """The graph of the gradients, where they are needed."""
     sized_texts: tuple[str, ...] = ()
     """Where sizes are symbolic, the texts with terms for them; the graphs have the sizes that were compiled with."""
 
@@ -98,28 +93,20 @@ class Fused(FusedCall):
         return self.attention.node
 
     @property
-    def texts(self) -> list[str]:
-        return [g.to_json() for g in (self.graph, self.gradients) if g is not None]
+    def place(self) -> str:
+        mask = self.attention.mask
+        return "attention" if mask is None else f"attention masked by {fake(mask).dtype} {tuple(fake(mask).stride())}"
 
     @property
-    def what_is_timed(self) -> str:
-        mask = self.attention.mask
-        place = "attention" if mask is None else f"attention masked by {fake(mask).dtype} {tuple(fake(mask).stride())}"
-        keys = " ".join(g.key for g in (self.graph, self.gradients) if g is not None)
-        return f"{keys} {place}"
+    def is_one_call(self) -> bool:
+        return self.attention.is_one_call
+
+    def modules(self, session: str) -> tuple[list[GraphModule], list[torch.Tensor]]:
+        return what_is_timed(self, session)
 
     def of(self, attention: Attention) -> "Fused":
         """The same of another call with operands like these, of the sizes that were compiled with."""
-        return Fused(attention, self.graph, self.verdict, self.gradients)
-
-    def measure(self, device: torch.device, session: str) -> Times:
-        (ours, theirs), values = what_is_timed(self, session)
-        if self.attention.is_one_call:
-            # What is called need not be compiled to be timed.
-            seconds, inductors = time_modules([theirs], values, device, before=[ours])
-        else:
-            seconds, inductors = time_modules([ours, theirs], values, device)
-        return Times(seconds, inductors)
+        return Fused(self.graph, self.verdict, self.gradients, attention)
 
     def replace(self, session: str) -> None:
         replace(self, session)
@@ -230,18 +217,9 @@ def fuse(node: Node, options: Options, has_gradients: bool) -> Fused:
         raise Untranslatable("dropout, or a gradient of the mask, in symbolic extents")
     arch = architecture(device)
     graphs = _graphs(attention)
-    verdict = _require_supported(graphs, arch)
+    verdict = require_supported(graphs, arch)
     sized = _sized_texts(attention, graphs, arch) if attention.is_symbolic else ()
-    return Fused(attention, graphs[0], verdict, graphs[1] if attention.has_gradients else None, sized)
-
-
-def _require_supported(graphs: Sequence[fusewright.Graph], arch: str) -> fusewright.Verdict:
-    """The verdict on the first of graphs that engines take; `Untranslatable` with the rules where none does."""
-    verdicts = [graph.check(arch) for graph in graphs]
-    for verdict in verdicts:
-        if not verdict.supported:
-            raise Untranslatable(refusal_text(verdict))
-    return verdicts[0]
+    return Fused(graphs[0], verdict, graphs[1] if attention.has_gradients else None, attention, sized)
 
 
 def _graphs(attention: Attention) -> list[fusewright.Graph]:
@@ -256,7 +234,7 @@ def _sized_texts(attention: Attention, graphs: Sequence[fusewright.Graph], arch:
         with sampled(sample):
             samples.append(_graphs(attention))
     with sampled(-1):
-        _require_supported(_graphs(attention), arch)
+        require_supported(_graphs(attention), arch)
     query, key, value = operands = [symbolic(n) for n in (attention.query, attention.key, attention.value)]
     output = symbolic(attention.node)
     inputs, results = [[query, key.transpose(-2, -1), value]], [[output]]
@@ -351,7 +329,7 @@ def _bias_tensor(graph: fusewright.pygraph, name: str, attention: Attention) -> 
     if attention.mask is None:
         return None
     dim = _bias_extents(attention.mask, attention)
-    return graph.tensor(name=name, dim=dim, stride=[dim[1] * dim[2] * dim[3], dim[2] * dim[3], dim[3], 1])
+    return graph.tensor(name=name, dim=dim, stride=row_major(dim))
 
 
 def _bias_extents(node: Node, attention: Attention) -> list[int]:

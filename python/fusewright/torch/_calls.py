@@ -7,9 +7,10 @@ Each is taken by the same rule as regions are: where it was measured to be faste
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 import torch
-from torch.fx import Graph, Node
+from torch.fx import Graph, GraphModule, Node
 
 import fusewright
 
@@ -17,9 +18,11 @@ from . import _op
 from ._explain import AnchorReport
 from ._options import Options
 from ._pass import OptionsPass, record
+from ._regions import refusal_text
 from ._select import NOT_ON_CPU, Decision, by_time, is_executed
 from ._sizes import Unsized, concrete, has_numbers
 from ._times import Times, measured_once
+from ._timing import time_modules
 from ._translate import Untranslatable
 
 REFUSALS = (Untranslatable, Unsized, fusewright.FusewrightError)
@@ -42,10 +45,18 @@ def fake(node: Node) -> torch.Tensor:
     return concrete(value)
 
 
+@dataclass(frozen=True)
 class FusedCall(ABC):
-    """A call that an engine takes."""
+    """A call that an engine takes, its graph, and the verdict on it."""
 
+    graph: fusewright.Graph
     verdict: fusewright.Verdict
+    gradients: fusewright.Graph | None
+    """The graph of the gradients, where they are needed."""
+
+    @property
+    def graphs(self) -> list[fusewright.Graph]:
+        return [g for g in (self.graph, self.gradients) if g is not None]
 
     @property
     @abstractmethod
@@ -53,9 +64,8 @@ class FusedCall(ABC):
         """The call."""
 
     @property
-    @abstractmethod
     def texts(self) -> list[str]:
-        """The graph, and where gradients are needed that of the gradients."""
+        return [graph.to_json() for graph in self.graphs]
 
     @property
     def region(self) -> list[str]:
@@ -64,16 +74,44 @@ class FusedCall(ABC):
 
     @property
     @abstractmethod
+    def place(self) -> str:
+        """What the times depend on beside the graphs."""
+
+    @property
     def what_is_timed(self) -> str:
         """By what its times are found again, beside the GPU and versions."""
+        return " ".join((*(graph.key for graph in self.graphs), self.place))
+
+    @property
+    @abstractmethod
+    def is_one_call(self) -> bool:
+        """Whether the operator alone stands for the call, so that it need not be compiled to be timed."""
 
     @abstractmethod
+    def modules(self, session: str) -> tuple[list[GraphModule], list[torch.Tensor]]:
+        """What would stand in the place of the call, and the call, as modules, and their operands."""
+
     def measure(self, device: torch.device, session: str) -> Times:
         """The times of the graph and of what Inductor makes of the call."""
+        (ours, theirs), values = self.modules(session)
+        if self.is_one_call:
+            seconds, inductors = time_modules([theirs], values, device, before=[ours])
+        else:
+            seconds, inductors = time_modules([ours, theirs], values, device)
+        return Times(seconds, inductors)
 
     @abstractmethod
     def replace(self, session: str) -> None:
         """Puts the operator in the place of the call."""
+
+
+def require_supported(graphs: Sequence[fusewright.Graph], arch: str) -> fusewright.Verdict:
+    """The verdict on the first of graphs that engines take; `Untranslatable` with the rules where none does."""
+    verdicts = [graph.check(arch) for graph in graphs]
+    for verdict in verdicts:
+        if not verdict.supported:
+            raise Untranslatable(refusal_text(verdict))
+    return verdicts[0]
 
 
 class CallPass(OptionsPass, ABC):

@@ -18,13 +18,12 @@ from torch.fx import Graph, GraphModule, Node
 import fusewright
 
 from . import _op
-from ._calls import CallPass, FusedCall, fake, symbolic
+from ._calls import CallPass, FusedCall, fake, require_supported, symbolic
+from ._layout import row_major
 from ._options import Options
 from ._pass import architecture, session_obstacle
-from ._regions import refusal_text
 from ._sizes import is_static
-from ._times import Times
-from ._timing import time_modules, with_gradients
+from ._timing import with_gradients
 from ._translate import CHANNELS_LAST, Untranslatable
 
 functional = torch.nn.functional
@@ -75,39 +74,29 @@ class GroupNorm:
 
 @dataclass(frozen=True)
 class Fused(FusedCall):
-    """A norm, its graph, and the verdict on it."""
+    """A norm that an engine takes."""
 
     norm: GroupNorm
-    graph: fusewright.Graph
-    verdict: fusewright.Verdict
-    gradients: fusewright.Graph | None
-    """The graph of the gradients, where they are needed."""
 
     @property
     def node(self) -> Node:
         return self.norm.node
 
     @property
-    def texts(self) -> list[str]:
-        return [g.to_json() for g in (self.graph, self.gradients) if g is not None]
-
-    @property
     def region(self) -> list[str]:
         return [] if self.norm.activation is None else [self.norm.activation]
 
     @property
-    def what_is_timed(self) -> str:
-        keys = " ".join(g.key for g in (self.graph, self.gradients) if g is not None)
-        return f"{keys} norm{' for a convolution' if _feeds_convolutions(self.norm) else ''}"
+    def place(self) -> str:
+        return "norm for a convolution" if _feeds_convolutions(self.norm) else "norm"
 
-    def measure(self, device: torch.device, session: str) -> Times:
-        (ours, theirs), values = what_is_timed(self, session)
-        if self.norm.has_gradients:
-            seconds, inductors = time_modules([ours, theirs], values, device)
-        else:
-            # What is called, and perhaps a copy, need not be compiled to be timed.
-            seconds, inductors = time_modules([theirs], values, device, before=[ours])
-        return Times(seconds, inductors)
+    @property
+    def is_one_call(self) -> bool:
+        """Perhaps with a copy to channels-last."""
+        return not self.norm.has_gradients
+
+    def modules(self, session: str) -> tuple[list[GraphModule], list[torch.Tensor]]:
+        return what_is_timed(self, session)
 
     def replace(self, session: str) -> None:
         replace(self, session)
@@ -139,12 +128,9 @@ def fuse(node: Node, options: Options, has_gradients: bool) -> Fused:
     if options.select != "always":
         _require_alone(norm)
     graph = _graph(norm, options.strict_rounding)
-    gradients = _gradients(norm) if has_gradients else None
-    verdicts = [g.check(architecture(device)) for g in (graph, gradients) if g is not None]
-    for verdict in verdicts:
-        if not verdict.supported:
-            raise Untranslatable(refusal_text(verdict))
-    return Fused(norm, graph, verdicts[0], gradients)
+    gradients = _gradients(norm, options.strict_rounding) if has_gradients else None
+    verdict = require_supported([graph] if gradients is None else [graph, gradients], architecture(device))
+    return Fused(graph, verdict, gradients, norm)
 
 
 def norm_of(node: Node, has_gradients: bool) -> GroupNorm:
@@ -152,9 +138,11 @@ def norm_of(node: Node, has_gradients: bool) -> GroupNorm:
     given = {**DEFAULTS, **dict(zip(PARAMETERS, node.args, strict=False)), **node.kwargs}
     weight, bias = given["weight"], given["bias"]
     groups, epsilon = given["num_groups"], given["eps"]
+    if not isinstance(groups, int) or not isinstance(epsilon, (int, float)):
+        raise Untranslatable("groups or an epsilon that are no numbers")
     norm = GroupNorm(node, _result(node), given["input"], groups, weight, bias, epsilon, has_gradients)
     tensors = [symbolic(n) for n in (*norm.operands, node)]
-    if not all(map(is_static, tensors)) or not isinstance(norm.groups, int) or not isinstance(norm.epsilon, float):
+    if not all(map(is_static, tensors)):
         raise Untranslatable("symbolic extents")
     if any(t.dtype not in TYPES or t.device != tensors[0].device for t in tensors):
         raise Untranslatable("operands that are not of a floating type, or on several devices")
@@ -226,26 +214,32 @@ def _graph(norm: GroupNorm, strict_rounding: bool) -> fusewright.Graph:
         if statistic is not None:
             statistic.set_output(True).set_data_type("FLOAT")
     if norm.activation is not None:
-        if strict_rounding:
-            result.set_data_type(_op.DATA_TYPES[fake(norm.node).dtype])
+        _round(result, norm, strict_rounding)
         result = getattr(graph, norm.activation)(result)
     _lies_as(result, fake(norm.result))
     return graph.finalize()
 
 
-def _gradients(norm: GroupNorm) -> fusewright.Graph:
+def _round(result: fusewright.Tensor, norm: GroupNorm, strict_rounding: bool) -> None:
+    """Gives what an activation is computed from the type that it has in the program, where that is asked for."""
+    if strict_rounding:
+        result.set_data_type(_op.DATA_TYPES[fake(norm.node).dtype])
+
+
+def _gradients(norm: GroupNorm, strict_rounding: bool) -> fusewright.Graph:
     """The gradients of the operands; what the activation was computed from is computed again."""
     graph, value = _pygraph(norm), fake(norm.input)
     x, gradient = _tensor(graph, "x", value), _tensor(graph, "dy", fake(norm.result))
     scale = _of_channels(graph, norm.weight, norm)
     bias = _of_channels(graph, norm.bias, norm) if norm.activation is not None else None
     dim = [value.shape[0], norm.groups, *[1] * (value.dim() - 2)]
-    stride = [norm.groups, 1, *[norm.groups] * (value.dim() - 2)]
     mean, inverse = (
-        graph.tensor(name=name, dim=dim, stride=stride, data_type="FLOAT") for name in ("mean", "inv_variance")
+        graph.tensor(name=name, dim=dim, stride=row_major(dim), data_type="FLOAT") for name in ("mean", "inv_variance")
     )
     if norm.activation is not None:
         result, *_ = graph.groupnorm("INFERENCE", x, norm.groups, scale, bias, norm.epsilon)
+        assert result is not None
+        _round(result, norm, strict_rounding)
         gradient = getattr(graph, f"{norm.activation}_backward")(gradient, result)
     of_input, *of_channels = graph.groupnorm_backward(gradient, x, norm.groups, scale, mean, inverse)
     assert of_input is not None
@@ -265,9 +259,8 @@ def _of_channels(graph: fusewright.pygraph, node: Node | None, norm: GroupNorm) 
     channels, axes = value.shape[1], value.dim() - 2
     if own.shape != (channels,) or not own.is_contiguous():
         raise Untranslatable(f"{node.name} is not a number of each channel")
-    stride = [channels, 1, *[channels] * axes]
-    data_type = _op.DATA_TYPES[own.dtype]
-    return graph.tensor(name=node.name, dim=[1, channels, *[1] * axes], stride=stride, data_type=data_type)
+    dim, data_type = [1, channels, *[1] * axes], _op.DATA_TYPES[own.dtype]
+    return graph.tensor(name=node.name, dim=dim, stride=row_major(dim), data_type=data_type)
 
 
 # Selection.

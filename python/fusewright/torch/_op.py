@@ -28,7 +28,7 @@ DATA_TYPES: dict[torch.dtype, str] = {
 _TORCH_TYPES = {name: dtype for dtype, name in DATA_TYPES.items()}
 
 MOST_BUILDERS = 32
-"""Threads that build plans at most."""
+"""Threads that build plans at most, as many as Inductor has processes that compile."""
 
 POINTER_ALIGNMENT = 16
 """Bytes to which the engines take every operand to be aligned."""

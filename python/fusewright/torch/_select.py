@@ -34,7 +34,7 @@ LARGEST_PASS = 6
 """Operations of a pass at most that takes about as long as one that negates."""
 
 WHOLE_UNITS = 8
-"""Extents of matmuls that Inductor does not pad are multiples of this, whatever the type."""
+"""Extents of matmuls that Inductor does not pad (`fx_passes/pad_mm.py`) are multiples of this, whatever the type."""
 
 
 @dataclass(frozen=True)
