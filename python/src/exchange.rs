@@ -2,9 +2,10 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::MaybeUninit;
+use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyType};
 
 use crate::dlpack::{CPU, Device, View};
 
@@ -29,6 +30,13 @@ struct Api {
     _allocate: *const c_void,
     _export: *const c_void,
     _import: *const c_void,
+    functions: Functions,
+}
+
+/// Those that are called.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Functions {
     view: Option<unsafe extern "C" fn(object: *mut c_void, view: *mut View) -> c_int>,
     current_stream: Option<unsafe extern "C" fn(kind: i32, id: i32, stream: *mut *mut c_void) -> c_int>,
 }
@@ -36,8 +44,8 @@ struct Api {
 /// The view of a tensor whose type has the API, valid while the object lives and nobody resizes it. `None` where `__dlpack__` has to be asked: there is no such API,
 /// it exports no view, memory of a GPU is not written on `stream`, or the object is refused, which that says for users of Python.
 pub(crate) fn view(object: &Bound<'_, PyAny>, stream: Option<u64>) -> PyResult<Option<View>> {
-    let Some(api) = api(object)? else { return Ok(None) };
-    let Some(export) = api.view else { return Ok(None) };
+    let Some(functions) = functions(object)? else { return Ok(None) };
+    let Some(export) = functions.view else { return Ok(None) };
     if requires_gradient(object)? {
         return Ok(None);
     }
@@ -51,13 +59,13 @@ pub(crate) fn view(object: &Bound<'_, PyAny>, stream: Option<u64>) -> PyResult<O
     // SAFETY: filled, as nothing was raised.
     let view = unsafe { view.assume_init() };
     let is_ready =
-        view.device.kind == CPU || stream.is_some() && current_stream(object.py(), api, view.device)? == stream;
+        view.device.kind == CPU || stream.is_some() && current_stream(object.py(), functions, view.device)? == stream;
     Ok(is_ready.then_some(view))
 }
 
 /// The memory of a tensor whose type has the API, whoever writes it, and whether or not gradients are asked for: for code that knows both. Valid as [`view`].
 pub(crate) fn memory(object: &Bound<'_, PyAny>) -> PyResult<Option<View>> {
-    let Some(export) = api(object)?.and_then(|api| api.view) else { return Ok(None) };
+    let Some(export) = functions(object)?.and_then(|functions| functions.view) else { return Ok(None) };
     let mut view = MaybeUninit::uninit();
     // SAFETY: as for `view`.
     match unsafe { export(object.as_ptr().cast(), view.as_mut_ptr()) } {
@@ -70,16 +78,46 @@ pub(crate) fn memory(object: &Bound<'_, PyAny>) -> PyResult<Option<View>> {
     }
 }
 
-/// The functions of an object's type, of the known version.
-fn api<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<&'py Api>> {
-    let Ok(capsule) = object.get_type().getattr(ATTRIBUTE) else { return Ok(None) };
+/// The functions of an object's type, of the known version. What a type says is asked for once: it costs the host as much as a view does.
+fn functions(object: &Bound<'_, PyAny>) -> PyResult<Option<Functions>> {
+    let asked = object.get_type();
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = known().iter().find_map(|known| known.of.is(&asked).then_some(known.functions));
+    if found.is_some() {
+        return Ok(found);
+    }
+    let stated = stated(&asked)?;
+    if let Some(functions) = stated {
+        let mut known = known();
+        if known.len() < MOST_KNOWN {
+            known.push(Known { of: asked.unbind(), functions });
+        }
+    }
+    Ok(stated)
+}
+
+/// A type, held so that no other has its address, and its functions.
+struct Known {
+    of: Py<PyType>,
+    functions: Functions,
+}
+
+/// Types whose functions are known: frameworks have one or two each.
+static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+
+/// Programs that make types as they run are asked again and again rather than remembered.
+const MOST_KNOWN: usize = 16;
+
+/// The functions that a type states.
+fn stated(of: &Bound<'_, PyType>) -> PyResult<Option<Functions>> {
+    let Ok(capsule) = of.getattr(ATTRIBUTE) else { return Ok(None) };
     let capsule = capsule.cast_into::<PyCapsule>()?;
     let mut header = capsule.pointer_checked(Some(NAME))?.cast::<Header>().as_ptr().cast_const();
     // SAFETY: a capsule of this name holds a chain of structures that live as long as the process.
     while let Some(found) = unsafe { header.as_ref() } {
         if found.major == MAJOR {
             // SAFETY: of this version it is the whole structure.
-            return Ok(unsafe { header.cast::<Api>().as_ref() });
+            return Ok(unsafe { header.cast::<Api>().as_ref() }.map(|api| api.functions));
         }
         header = found.older;
     }
@@ -92,8 +130,8 @@ fn requires_gradient(object: &Bound<'_, PyAny>) -> PyResult<bool> {
 }
 
 /// The stream on which the framework works with a device now, if it says so.
-fn current_stream(py: Python<'_>, api: &Api, device: Device) -> PyResult<Option<u64>> {
-    let Some(current_stream) = api.current_stream else { return Ok(None) };
+fn current_stream(py: Python<'_>, functions: Functions, device: Device) -> PyResult<Option<u64>> {
+    let Some(current_stream) = functions.current_stream else { return Ok(None) };
     let mut stream = std::ptr::null_mut();
     // SAFETY: as for views.
     match unsafe { current_stream(device.kind, device.id, &raw mut stream) } {

@@ -6,17 +6,16 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 from torch._inductor.utils import run_and_get_code  # noqa: E402
-from torch_comparison import ALWAYS, compiled, counted_calls, fresh_compiler  # noqa: E402, F401
+from torch_comparison import ALWAYS, counted_calls, fresh_compiler  # noqa: E402, F401
 
 import fusewright.torch as backend_module  # noqa: E402
 from fusewright._core import DirectKernel  # noqa: E402
-from fusewright.torch import _lowering  # noqa: E402
+from fusewright.torch import _lowering, _op  # noqa: E402
 
-DIRECT = {**ALWAYS, "fusewright.launch": "direct"}
 CALL = "extern_kernels.fusewright_run("
 
 
-def code_of(function, *inputs, options=DIRECT):
+def code_of(function, *inputs, options=ALWAYS):
     """What compiled code gives, and its text."""
     fused = torch.compile(function, backend=backend_module.backend, options=options)
     result, codes = run_and_get_code(fused, *inputs)
@@ -68,9 +67,10 @@ def test_several_results_are_allocated_by_the_call():
         assert CALL in code and "torch.ops.fusewright.run.default(" not in code and len(calls) >= 1
 
 
-def test_nothing_is_called_directly_unless_it_is_asked_for():
+def test_the_dispatcher_is_asked_where_the_kernel_is_not_in_rust(monkeypatch):
+    monkeypatch.setattr(_op, "HAS_NATIVE_KERNEL", False)
     with torch.no_grad():
-        _, code = code_of(lambda x, w: torch.relu(x @ w), torch.randn(8, 8), torch.randn(8, 8), options=ALWAYS)
+        _, code = code_of(lambda x, w: torch.relu(x @ w), torch.randn(8, 8), torch.randn(8, 8))
     assert CALL not in code and "torch.ops.fusewright.run.default(" in code
 
 
@@ -80,17 +80,12 @@ def test_gradients_are_those_of_the_model():
     wanted = torch.autograd.grad(model(x).square().sum(), [x, *model.parameters()])
     with counted_calls() as calls:
         found = torch.autograd.grad(
-            torch.compile(model, backend=backend_module.backend, options=DIRECT)(x).square().sum(),
+            torch.compile(model, backend=backend_module.backend, options=ALWAYS)(x).square().sum(),
             [x, *model.parameters()],
         )
     assert calls
     for mine, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-4)
-
-
-def test_launches_that_are_none_are_refused():
-    with pytest.raises(Exception, match=r"fusewright\.launch is 'past'; it can be dispatcher, direct"):
-        compiled(torch.relu, **{"fusewright.launch": "past"})(torch.randn(3))
 
 
 def test_what_does_not_lie_on_a_gpu_is_left_to_the_other_callable():
@@ -116,7 +111,7 @@ def test_what_does_not_lie_on_a_gpu_is_left_to_the_other_callable():
 def test_the_operator_fills_what_the_kernel_leaves_to_it():
     a, b, out = torch.randn(8, 8), torch.randn(8, 8), torch.full((1, 8, 8), float("nan"))
     with torch.no_grad():
-        told = backend_module.explain(lambda a, b: torch.relu(a @ b), a, b, options=DIRECT)
+        told = backend_module.explain(lambda a, b: torch.relu(a @ b), a, b, options=ALWAYS)
     (filled,) = _lowering.run_by_dispatcher(a, b, told.anchors[0].graph, "", out=out)
     (result,) = _lowering.run_by_dispatcher(a, b, told.anchors[0].graph, "")
     assert filled is out and torch.equal(result, out)

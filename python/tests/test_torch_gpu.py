@@ -19,7 +19,6 @@ import fusewright.torch as backend_module  # noqa: E402
 from fusewright.torch import _op, _pass  # noqa: E402
 
 CALLS = 1_000_000
-LAUNCHES = ("dispatcher", "direct")
 
 
 class Mlp(nn.Module):
@@ -74,23 +73,21 @@ def assert_near(found, wanted):
     assert (found.float() - wanted.float()).abs().max() <= 2**-5 * wanted.float().abs().max()
 
 
-@pytest.mark.parametrize("launch", LAUNCHES)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("select", ["always", "measure"])
-def test_models(name, launch, select):
+def test_models(name, select):
     model, x = model_and_input(name)
     with torch.no_grad(), _pass.recorded_reports() as reports:
-        found = compiled(model, **{"fusewright.launch": launch, "fusewright.select": select})(x)
+        found = compiled(model, **{"fusewright.select": select})(x)
         assert_near(found, model.float()(x.float()))
     assert reports and (select == "measure" or all(r.taken for r in reports)), reports
 
 
-@pytest.mark.parametrize("launch", LAUNCHES)
 @pytest.mark.parametrize("name", MODELS)
-def test_results_do_not_depend_on_what_memory_held(name, launch, monkeypatch):
+def test_results_do_not_depend_on_what_memory_held(name):
     """Every result and workspace lies in memory that was NaN before."""
     model, x = model_and_input(name)
-    call = compiled(model, **{"fusewright.launch": launch})
+    call = compiled(model)
     with torch.no_grad():
         wanted = call(x)
         for _ in range(3):
@@ -102,10 +99,9 @@ def test_results_do_not_depend_on_what_memory_held(name, launch, monkeypatch):
             assert torch.equal(call(x), wanted)
 
 
-@pytest.mark.parametrize("launch", LAUNCHES)
-def test_streams_do_not_wait_for_each_other_and_do_not_mix(launch):
+def test_streams_do_not_wait_for_each_other_and_do_not_mix():
     model, _ = model_and_input("mlp")
-    call = compiled(model, **{"fusewright.launch": launch})
+    call = compiled(model)
     inputs = [torch.randn(192, 256, device="cuda").bfloat16() for _ in range(2)]
     with torch.no_grad():
         wanted = [call(x) for x in inputs]
@@ -120,11 +116,10 @@ def test_streams_do_not_wait_for_each_other_and_do_not_mix(launch):
             assert all(torch.equal(mine, other) for mine, other in zip(found, wanted, strict=True))
 
 
-@pytest.mark.parametrize("launch", LAUNCHES)
 @pytest.mark.parametrize("name", MODELS)
-def test_captures_replay(name, launch):
+def test_captures_replay(name):
     model, x = model_and_input(name)
-    call = compiled(model, **{"fusewright.launch": launch})
+    call = compiled(model)
     with torch.no_grad():
         call(x)
         graph = torch.cuda.CUDAGraph()
@@ -136,14 +131,13 @@ def test_captures_replay(name, launch):
             assert_near(found, call(x))
 
 
-@pytest.mark.parametrize("launch", LAUNCHES)
-def test_operands_of_odd_addresses_and_strides(launch):
+def test_operands_of_odd_addresses_and_strides():
     x, w = torch.randn(64 * 65 + 1, device="cuda").bfloat16(), torch.randn(64, 64, device="cuda").bfloat16()
 
     def call(x, w):
         return torch.relu(x @ w)
 
-    fused = compiled(call, **{"fusewright.launch": launch})
+    fused = compiled(call)
     with torch.no_grad():
         for tensor in (
             x[: 64 * 64].view(64, 64),
@@ -154,12 +148,11 @@ def test_operands_of_odd_addresses_and_strides(launch):
             assert_near(fused(tensor, w), call(tensor.float(), w.float()))
 
 
-@pytest.mark.parametrize("launch", LAUNCHES)
 @pytest.mark.parametrize("name", MODELS)
-def test_training_steps_are_those_of_eager_pytorch(launch, name):
+def test_training_steps_are_those_of_eager_pytorch(name):
     torch.manual_seed(0)
     model, x = model_and_input(name)
-    fused = compiled(model, **{"fusewright.launch": launch})
+    fused = compiled(model)
     gradients = []
     for call in (fused, model):
         leaves = [x.detach().requires_grad_(), *model.parameters()]
@@ -190,10 +183,9 @@ def test_dropout_keeps_its_share_and_gradients_are_of_the_same_probabilities():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("launch", LAUNCHES)
-def test_a_million_calls_leave_nothing_behind(launch):
+def test_a_million_calls_leave_nothing_behind():
     a, b = (torch.randn(64, 64, device="cuda").bfloat16() for _ in range(2))
-    call = compiled(lambda a, b: torch.relu(a @ b), **{"fusewright.launch": launch})
+    call = compiled(lambda a, b: torch.relu(a @ b))
     with torch.no_grad():
         for _ in range(1000):
             call(a, b)

@@ -1,8 +1,8 @@
 # mypy: allow-untyped-calls
-"""How Inductor's code executes `fusewright::run`: through PyTorch's dispatcher, or past it.
+"""How Inductor's code in Python executes `fusewright::run`: past PyTorch's dispatcher.
 
-Past the dispatcher a result is a buffer that Inductor allocates, or has from what is no longer read, and an execution
-costs the host little more than its launch.
+A result is a buffer that Inductor allocates, or has from what is no longer read, and an execution costs the host little
+more than its launch. Code in C++, and that of PyTorch for which the kernel is not in Rust, calls the operator.
 """
 
 from functools import lru_cache
@@ -13,9 +13,6 @@ import torch
 from fusewright._core import DirectKernel
 
 from . import _op
-
-DIRECT = "fusewright_direct"
-"""What nodes say, in their `meta`, that are to be executed past the dispatcher."""
 
 KERNEL = "fusewright_run"
 """The kernel's name among those that Inductor's code calls."""
@@ -57,13 +54,12 @@ def install() -> None:
 
 
 def _results_past_dispatcher() -> list[torch.Tensor] | None:
-    """The results of the node that is lowered, where it is executed past the dispatcher; not in C++."""
+    """The results of the node that is lowered, where it is executed past the dispatcher."""
     from torch._inductor.virtualized import V
 
-    node = V.graph.current_node
-    if V.graph.cpp_wrapper or not node.meta.get(DIRECT):
+    if V.graph.cpp_wrapper or not _op.HAS_NATIVE_KERNEL:
         return None
-    results: list[torch.Tensor] = node.meta["val"]
+    results: list[torch.Tensor] = V.graph.current_node.meta["val"]
     return results
 
 

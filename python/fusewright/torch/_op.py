@@ -223,7 +223,8 @@ LIBRARY = torch.library.Library("fusewright", "DEF")
 LIBRARY.define("run(Tensor[] inputs, str graph, str device='') -> Tensor[]", tags=(LAYOUT_TAG,))
 LIBRARY.impl("run", _run_cpu, "CPU")
 # The kernel in Rust does what `_run_cuda` does in a fraction of the host's time. PyTorch has what it needs since 2.10.
-if not register_torch_kernel("CUDA"):
+HAS_NATIVE_KERNEL = register_torch_kernel("CUDA")
+if not HAS_NATIVE_KERNEL:
     LIBRARY.impl("run", _run_cuda, "CUDA")
 torch.library.register_fake("fusewright::run", _run_fake, lib=LIBRARY)
 

@@ -6,7 +6,6 @@ from typing import Any
 
 PREFIX = "fusewright."
 SELECTIONS = ("measure", "model", "always")
-LAUNCHES = ("dispatcher", "direct")
 
 
 @dataclass(frozen=True)
@@ -23,14 +22,9 @@ class Options:
     """The session that runs the graphs: `cpu` or `emulator` for tensors on the CPU, `cuda:N` for those there; empty for
     that of the tensors."""
 
-    launch: str = "dispatcher"
-    """How Inductor's code executes regions: through PyTorch's `dispatcher`, or `direct`, into buffers of Inductor's."""
-
     def __post_init__(self) -> None:
         if self.select not in SELECTIONS:
             raise ValueError(f"{PREFIX}select is {self.select!r}; it can be {', '.join(SELECTIONS)}")
-        if self.launch not in LAUNCHES:
-            raise ValueError(f"{PREFIX}launch is {self.launch!r}; it can be {', '.join(LAUNCHES)}")
         if not isinstance(self.strict_rounding, bool):
             raise ValueError(f"{PREFIX}strict_rounding is {self.strict_rounding!r}; it can be True or False")
         if not isinstance(self.device, str):

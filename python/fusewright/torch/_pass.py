@@ -18,7 +18,6 @@ import fusewright
 from . import _op
 from ._explain import AnchorReport, report_of
 from ._layout import is_packed, same_strides
-from ._lowering import DIRECT
 from ._options import Options
 from ._regions import Region, Relayout, Search, erase_unread, find_anchors, outside_users, search, smaller_regions
 from ._select import Decision, choose, is_to_build
@@ -84,8 +83,6 @@ class FusionPass(OptionsPass):
             if decision.taken and found.region is not None:
                 replace(found.region, self.options.device)
         read_in_place(graph, self.options.device, architecture)
-        for call in graph.find_nodes(op="call_function", target=_op.RUN):
-            call.meta[DIRECT] = self.options.launch == "direct"
         graph.lint()
 
     def _build_ahead(self, anchors: Sequence[Anchor]) -> None:
