@@ -1,6 +1,7 @@
 """Norms of groups in compiled models: what becomes one graph, what is left to Inductor, and what is timed."""
 
 import copy
+import json
 
 import pytest
 
@@ -16,6 +17,7 @@ from torch_comparison import (  # noqa: E402
     results_of,
 )
 
+import fusewright  # noqa: E402
 import fusewright.torch as backend_module  # noqa: E402
 from fusewright.torch import _calls, _norms, _pass, _select, _times, _timing  # noqa: E402
 
@@ -263,3 +265,41 @@ def test_what_is_timed_computes_what_the_model_does(monkeypatch, layout, grad):
     for mine, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-4)
     assert ours[0].is_contiguous(memory_format=torch.channels_last) and theirs[0].stride() == ours[0].stride()
+
+
+@pytest.mark.parametrize("weights", [torch.channels_last, torch.contiguous_format])
+@pytest.mark.parametrize("grad", [False, True])
+def test_what_a_gpu_writes_row_major_is_written_as_its_reader_wants_it(monkeypatch, weights, grad):
+    """PyTorch's kernel of a GPU writes row-major whatever it reads; convolutions have a layout of their own."""
+
+    def as_on_a_gpu(node):
+        value = symbolic(node)
+        if node.target in (F.group_norm, F.silu):
+            value = value.contiguous()
+        return value
+
+    symbolic = _calls.symbolic
+    monkeypatch.setattr(_calls, "symbolic", as_on_a_gpu)
+    strides, finished = [], fusewright.pygraph.finalize
+
+    def finalize(graph):
+        result = finished(graph)
+        tensors = json.loads(result.to_json())["tensors"]
+        strides.extend(t["stride"] for t in tensors if t["dim"] == [2, 8, 4, 4] and not t["is_virtual"])
+        return result
+
+    monkeypatch.setattr(fusewright.pygraph, "finalize", finalize)
+    x = torch.randn(2, 8, 4, 4).to(memory_format=torch.channels_last).requires_grad_(grad)
+    w, weight = torch.randn(8, 8, 1, 1).to(memory_format=weights), torch.randn(8)
+
+    def call(x, w, weight):
+        return F.conv2d(F.silu(F.group_norm(x, 2, weight)), w)
+
+    with torch.set_grad_enabled(grad):
+        found, wanted = compiled(call)(x, w, weight), call(x, w, weight)
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+        if grad:
+            mine, other = (torch.autograd.grad(y.square().sum(), x)[0] for y in (found, wanted))
+            torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-3)
+    row_major = [n for n in strides if n == [128, 16, 4, 1]]
+    assert strides and bool(row_major) == (weights is torch.contiguous_format)

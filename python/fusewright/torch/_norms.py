@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._prims_common import suggest_memory_format
 from torch.fx import Graph, GraphModule, Node
 
 import fusewright
@@ -43,6 +44,8 @@ READERS = (
     functional.scaled_dot_product_attention,
 )
 """What Inductor calls, and computes nothing with."""
+CONVOLUTIONS = (torch.conv2d, torch.conv3d)
+"""Those that have a layout of their own."""
 SUMS = (operator.add, operator.iadd, torch.add)
 TYPES = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -216,7 +219,7 @@ def _graph(norm: GroupNorm, strict_rounding: bool) -> fusewright.Graph:
     if norm.activation is not None:
         _round(result, norm, strict_rounding)
         result = getattr(graph, norm.activation)(result)
-    _lies_as(result, fake(norm.result))
+    _lies_as(result, written(norm))
     return graph.finalize()
 
 
@@ -229,7 +232,7 @@ def _round(result: fusewright.Tensor, norm: GroupNorm, strict_rounding: bool) ->
 def _gradients(norm: GroupNorm, strict_rounding: bool) -> fusewright.Graph:
     """The gradients of the operands; what the activation was computed from is computed again."""
     graph, value = _pygraph(norm), fake(norm.input)
-    x, gradient = _tensor(graph, "x", value), _tensor(graph, "dy", fake(norm.result))
+    x, gradient = _tensor(graph, "x", value), _tensor(graph, "dy", written(norm))
     scale = _of_channels(graph, norm.weight, norm)
     bias = _of_channels(graph, norm.bias, norm) if norm.activation is not None else None
     dim = [value.shape[0], norm.groups, *[1] * (value.dim() - 2)]
@@ -250,6 +253,27 @@ def _gradients(norm: GroupNorm, strict_rounding: bool) -> fusewright.Graph:
                 raise Untranslatable("a gradient of the bias of a norm without weights")
             tensor.set_output(True).set_data_type("FLOAT")
     return graph.finalize()
+
+
+def written(norm: GroupNorm) -> torch.Tensor:
+    """The result as the operator writes it: channels-last where its operand is, and what reads it is so in any case.
+
+    PyTorch's own kernel of a GPU writes it row-major whatever it reads.
+    """
+    value, memory_format = fake(norm.result), CHANNELS_LAST.get(fake(norm.input).dim())
+    if memory_format is None or not fake(norm.input).is_contiguous(memory_format=memory_format):
+        return value
+    if not all(_is_channels_last(user) for user in _readers(norm.result)):
+        return value
+    return value.contiguous(memory_format=memory_format)
+
+
+def _is_channels_last(node: Node) -> bool:
+    """Whether a node is a convolution whose weights lie channels-last, as its result then does."""
+    weight = node.args[1] if len(node.args) > 1 else node.kwargs.get("weight")
+    if node.target not in CONVOLUTIONS or not isinstance(weight, Node):
+        return False
+    return suggest_memory_format(fake(weight)) is not torch.contiguous_format
 
 
 def _of_channels(graph: fusewright.pygraph, node: Node | None, norm: GroupNorm) -> fusewright.Tensor | None:
@@ -275,7 +299,7 @@ def what_is_timed(fused: Fused, session: str) -> tuple[list[GraphModule], list[t
     for module in modules:
         module.recompile()
     if fused.norm.has_gradients:
-        result = fake(fused.norm.result)
+        result = written(fused.norm)
         if _feeds_convolutions(fused.norm):
             result = result.contiguous(memory_format=CHANNELS_LAST[result.dim()])
         modules = [with_gradients(module, values, [True] * len(values), result) for module in modules]
@@ -307,9 +331,9 @@ def _copied(norm: GroupNorm, node: Node) -> GroupNorm:
 
 
 def _feeds_convolutions(norm: GroupNorm) -> bool:
-    """Whether convolutions alone read the result, which have a layout of their own."""
+    """Whether convolutions alone read the result."""
     targets = {user.target for user in _readers(norm.result)}
-    return bool(targets) and targets <= {torch.conv2d, torch.conv3d}
+    return bool(targets) and targets <= set(CONVOLUTIONS)
 
 
 # Replacement.
@@ -365,7 +389,7 @@ def replace(fused: Fused, session: str) -> None:
         else:
             results = graph.call_function(_op.RUN, (norm.operands, fused.texts[0], session))
             result = graph.call_function(operator.getitem, (results, 0))
-    result.meta = dict(norm.result.meta)
+    result.meta = {**norm.result.meta, "example_value": written(norm)}
     norm.result.replace_all_uses_with(result)
     for node in dict.fromkeys((norm.result, norm.node)):
         graph.erase_node(node)
