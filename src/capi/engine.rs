@@ -34,11 +34,14 @@ pub(super) struct Engine {
     numerical_notes: OnceLock<Vec<u32>>,
 }
 
-/// A knob and what it is set to.
+/// A knob and what it is set to, if it is.
 pub(super) struct KnobChoice {
     choice: Choice,
-    value: u32,
+    value: Option<u32>,
 }
+
+/// The value of knobs that are left as they are: what the frontend gives those of an engine that nobody chose.
+const NOT_CHOSEN: i64 = -1;
 
 /// The values that a knob of an engine takes for a graph lie among these.
 pub(super) struct KnobInfo {
@@ -186,7 +189,10 @@ impl Referred for KnobChoice {
 pub(super) fn knob_choice(given: &Given<'_>) -> Result<KnobChoice> {
     let number = given.enumerator(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE).unwrap_or(u32::MAX);
     let value = given.int64(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE).unwrap_or_default();
-    let value = u32::try_from(value).map_err(|_| Failure::unsupported(format!("no knob has the value {value}")))?;
+    let value = match value {
+        NOT_CHOSEN => None,
+        _ => Some(u32::try_from(value).map_err(|_| Failure::unsupported(format!("no knob has the value {value}")))?),
+    };
     Ok(KnobChoice { choice: translate::choice(number)?, value })
 }
 
@@ -195,22 +201,22 @@ pub(super) fn config(given: &Given<'_>) -> Result<Config> {
     let engine: Arc<Engine> = given.required(Name::CUDNN_ATTR_ENGINECFG_ENGINE)?.object()?;
     let choices = given.descriptors(Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES).iter();
     let choices: Vec<Arc<KnobChoice>> = choices.map(|choice| choice.object()).collect::<Result<_>>()?;
+    let chosen: Vec<(Choice, u32)> = choices.iter().filter_map(|chosen| Some((chosen.choice, chosen.value?))).collect();
     let fits = |place: usize, config: &EngineConfig| {
         let of_knob = |knob: Knob| config.knobs.iter().find(|set| set.0 == knob).map(|set| set.1).or(knob.unset());
-        choices.iter().all(|chosen| match chosen.choice {
-            Choice::Knob(knob) => of_knob(knob) == Some(chosen.value),
-            Choice::Place => place == chosen.value as usize,
+        chosen.iter().all(|&(choice, value)| match choice {
+            Choice::Knob(knob) => of_knob(knob) == Some(value),
+            Choice::Place => place == value as usize,
         })
     };
     let configs = engine.configs.iter().map(|ranked| &ranked.config).enumerate();
     let mut fitting: Vec<&EngineConfig> =
         configs.filter(|(place, config)| fits(*place, config)).map(|numbered| numbered.1).collect();
     // a config whose knobs are all chosen is meant itself, others by what they leave unset
-    fitting.sort_by_key(|config| config.knobs.len() != choices.len());
+    fitting.sort_by_key(|config| config.knobs.len() != chosen.len());
     let found = fitting.first().map(|&config| config.clone());
     let config = found.ok_or_else(|| {
-        let texts: Vec<String> =
-            choices.iter().map(|chosen| format!("{}={}", chosen.choice.name(), chosen.value)).collect();
+        let texts: Vec<String> = chosen.iter().map(|(choice, value)| format!("{}={value}", choice.name())).collect();
         let name = engine.selection.engine().name();
         Failure::unsupported(format!("{name} has no config with {} for the graph", texts.join(" ")))
     })?;
@@ -294,7 +300,7 @@ pub(super) fn result(engine: &Arc<Engine>, described: &Arc<Descriptor>, config: 
             (Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, Values::Enum(vec![Choice::Knob(knob).number()])),
             (Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, Values::Int64(vec![value.into()])),
         ];
-        let built = Arc::new(KnobChoice { choice: Choice::Knob(knob), value });
+        let built = Arc::new(KnobChoice { choice: Choice::Knob(knob), value: Some(value) });
         Descriptor::finished(Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, values, built)
     });
     let values = vec![

@@ -281,6 +281,54 @@ fn configs_are_made_of_engines_and_knobs() {
     }
 }
 
+/// As programs rebuild a config that they wrote down: of all knobs of the engine, those that the config does not have are left as they are.
+#[test]
+fn configs_are_made_of_engines_whose_knobs_are_not_all_chosen() {
+    let graph = matmul_relu(HALF);
+    let heuristics = heuristics(&graph, Mode::CUDNN_HEUR_MODE_A).finalize();
+    let results = got(&heuristics, Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    let knobs = Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES;
+    let of = |from: &Owned, name: Name| {
+        let mut kind = [u32::MAX];
+        from.get(name, Type::CUDNN_TYPE_KNOB_TYPE, &mut kind);
+        kind[0]
+    };
+    for result in &results {
+        let engine = got(result, Name::CUDNN_ATTR_ENGINECFG_ENGINE, Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+        let set = got(result, knobs, Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+        let value_of = |kind: u32| {
+            let choice = set.iter().find(|choice| of(choice, Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE) == kind);
+            let mut value = [-1_i64];
+            choice
+                .map(|choice| choice.get(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, Type::CUDNN_TYPE_INT64, &mut value));
+            value
+        };
+        let infos = got(&engine[0], Name::CUDNN_ATTR_ENGINE_KNOB_INFO, Kind::CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR);
+        let kinds = infos.iter().map(|info| of(info, Name::CUDNN_ATTR_KNOB_INFO_TYPE));
+        let choices: Vec<Owned> = kinds
+            .map(|kind| {
+                let choice = Owned::new(Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+                choice.set(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, Type::CUDNN_TYPE_KNOB_TYPE, &[kind]).set(
+                    Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE,
+                    Type::CUDNN_TYPE_INT64,
+                    &value_of(kind),
+                );
+                choice.finalize()
+            })
+            .collect();
+        assert!(choices.len() > set.len(), "KERNEL_CFG at least is left as it is");
+        let pointers: Vec<*mut c_void> = choices.iter().map(|choice| choice.0).collect();
+        let again = Owned::new(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+        again.refer(Name::CUDNN_ATTR_ENGINECFG_ENGINE, &engine[0]);
+        let again = again.set(knobs, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &pointers).0;
+        assert_eq!(cudnnBackendFinalize(again), Status::CUDNN_STATUS_SUCCESS, "{}", last_error());
+        let config = |pointer| {
+            descriptor::find(pointer).and_then(|one| one.object::<super::engine::Config>()).expect("a config")
+        };
+        assert_eq!(config(again).config, config(result.0).config);
+    }
+}
+
 #[test]
 fn knob_infos_bound_the_knobs() {
     let engine = Owned::new(Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR);

@@ -177,7 +177,9 @@ impl<'a> Speller<'a> {
             }
             _ => false,
         };
-        picks && operands.iter().all(|&operand| self.data_type(operand) == self.data_type(id))
+        picks
+            && !attributes.is_scaled()
+            && operands.iter().all(|&operand| self.data_type(operand) == self.data_type(id))
     }
 
     fn pointwise(
@@ -192,7 +194,7 @@ impl<'a> Speller<'a> {
             return (Register::Int, text);
         }
         let compute = computed_in(attributes.mode, compute);
-        let mut arguments = self.arguments(attributes.mode, operands, compute);
+        let mut arguments = self.arguments(attributes, operands, compute);
         arguments.extend(constants(attributes));
         let function = function(attributes, compute);
         self.used.add(function);
@@ -201,14 +203,24 @@ impl<'a> Speller<'a> {
     }
 
     /// Operands converted to the compute type; the predicate of a select comes first, made a truth value after that.
-    fn arguments(&mut self, mode: PointwiseMode, operands: &[TensorId], compute: DataType) -> Vec<String> {
-        match (mode, operands) {
-            (PointwiseMode::BinarySelect, &[x, b, t]) => {
+    fn arguments(&mut self, attributes: &Pointwise, operands: &[TensorId], compute: DataType) -> Vec<String> {
+        let operands: Vec<(TensorId, f32)> = operands.iter().copied().zip(attributes.scales()).collect();
+        match (attributes.mode, &*operands) {
+            (PointwiseMode::BinarySelect, &[x, b, (t, _)]) => {
                 self.used.add("fw_bool");
                 let truth = names::to_storage(DataType::Boolean, &self.convert(t, compute));
-                vec![truth, self.convert(x, compute), self.convert(b, compute)]
+                vec![truth, self.scaled(x, compute), self.scaled(b, compute)]
             }
-            _ => operands.iter().map(|&operand| self.convert(operand, compute)).collect(),
+            _ => operands.into_iter().map(|operand| self.scaled(operand, compute)).collect(),
+        }
+    }
+
+    /// A value in a compute type, times its factor.
+    fn scaled(&mut self, (id, factor): (TensorId, f32), compute: DataType) -> String {
+        match factor {
+            1.0 => self.convert(id, compute),
+            0.0 => names::float_literal(0.0),
+            _ => format!("{} * {}", self.convert(id, compute), names::float_literal(factor)),
         }
     }
 

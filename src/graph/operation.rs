@@ -535,9 +535,9 @@ pub struct Pointwise {
     pub softplus_beta: Option<f32>,
     /// NaN rule of RELU, MIN, MAX.
     pub nan_propagation: Option<NanPropagation>,
-    /// Scale of X; every surface requires 1.
+    /// Scale of X; every surface requires 1. By 0 it counts as 0.
     pub alpha1: f32,
-    /// Scale of B; every surface requires 1.
+    /// Scale of B; every surface requires 1. By 0 it counts as 0.
     pub alpha2: f32,
 }
 
@@ -566,6 +566,24 @@ impl Pointwise {
             (PointwiseMode::Add, 1.0, -1.0) => Some(Self { mode: PointwiseMode::Sub, alpha2: 1.0, ..self.clone() }),
             _ => None,
         }
+    }
+
+    /// Factors of the operands, in port order: α₁ and α₂; the DY of a gradient and what selects have none (PW-R9). What a factor of 0 stands before
+    /// counts as 0 whatever it is.
+    pub fn scales(&self) -> [f32; 3] {
+        if self.mode.is_backward() { [1.0, self.alpha1, 1.0] } else { [self.alpha1, self.alpha2, 1.0] }
+    }
+
+    /// Whether some operand has a factor.
+    pub fn is_scaled(&self) -> bool {
+        self.scales() != [1.0; 3]
+    }
+
+    /// The same operation of its first operand alone, where the other counts as 0: programs give ConvBiasAct without Z so, and leave what Z holds
+    /// open.
+    pub fn of_first_alone(&self) -> Option<Self> {
+        let is_sum = matches!(self.mode, PointwiseMode::Add | PointwiseMode::Sub);
+        (is_sum && self.alpha2 == 0.0).then(|| Self { mode: PointwiseMode::Identity, alpha2: 1.0, ..self.clone() })
     }
 
     /// Lower clip with its default.

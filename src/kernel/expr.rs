@@ -242,12 +242,7 @@ fn operands(operation: &Operation) -> Vec<TensorId> {
 fn value(graph: &FinalizedGraph, id: OperationId, port: Port) -> Option<Value> {
     let operation = graph.operation(id);
     match &operation.attributes {
-        Attributes::Pointwise(attributes) => Some(Value::Pointwise {
-            // other scales are not taken
-            attributes: attributes.unscaled().unwrap_or_else(|| attributes.clone()),
-            operands: operation.input_tensors().collect(),
-            compute: graph.compute_type(id),
-        }),
+        Attributes::Pointwise(attributes) => Some(pointwise(graph, id, attributes)),
         Attributes::Signal(_) => {
             let x = operation.input(Port::X)?;
             let attributes = Pointwise::new(PointwiseMode::Identity);
@@ -256,6 +251,17 @@ fn value(graph: &FinalizedGraph, id: OperationId, port: Port) -> Option<Value> {
         Attributes::Concat(concat) => Some(Value::Concat(parts(graph, operation, concat))),
         _ => Window::of(graph, operation, port).map(Value::Window),
     }
+}
+
+fn pointwise(graph: &FinalizedGraph, id: OperationId, attributes: &Pointwise) -> Value {
+    let (mut operands, compute): (Vec<TensorId>, _) =
+        (graph.operation(id).input_tensors().collect(), graph.compute_type(id));
+    let attributes = attributes.unscaled().unwrap_or_else(|| attributes.clone());
+    if let Some(attributes) = attributes.of_first_alone() {
+        operands.truncate(1);
+        return Value::Pointwise { attributes, operands, compute };
+    }
+    Value::Pointwise { attributes, operands, compute }
 }
 
 /// The tensors in memory that a concatenation joins, in order, through signals and other concatenations.
@@ -352,6 +358,23 @@ mod tests {
     fn each_tensor_is_loaded_or_computed_once() {
         let all = names(|graph| StageProgram::of(graph, graph.operation_ids(), None));
         assert_eq!(all, ["b", "relu", "side", "sum", "x"]);
+    }
+
+    #[test]
+    fn an_operand_that_counts_as_0_is_not_read() {
+        let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+        let [x, z] = ["x", "z"].map(|name| graph.tensor(Tensor::new(name).row_major([2, 3, 4])));
+        let attributes = Pointwise { alpha1: 0.5, alpha2: 0.0, ..Pointwise::new(PointwiseMode::Add) };
+        let y = graph.pointwise_with("y", attributes, &[x, z]);
+        graph.set_output(y);
+        let graph = graph.finalize().expect("well formed");
+        let program = StageProgram::of(&graph, graph.operation_ids(), None);
+        assert_eq!(program.loads().collect::<Vec<_>>(), [id(&graph, "x")]);
+        let (attributes, operands, _) = program.steps.last().and_then(Step::pointwise).expect("one operation");
+        assert_eq!(
+            (attributes.mode, attributes.alpha1, operands),
+            (PointwiseMode::Identity, 0.5, &[id(&graph, "x")][..])
+        );
     }
 
     #[test]

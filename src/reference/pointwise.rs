@@ -42,9 +42,13 @@ fn select<T: Copy + Default + PartialEq>(x: &[T], b: &[T], t: &[T]) -> Vec<T> {
     x.iter().zip(b).zip(t).map(|((&x, &b), &t)| if t != T::default() { x } else { b }).collect()
 }
 
-/// α1·X and α2·B, where they are not 1.
-fn scaled<'a, T: Copy>(x: &'a [T], factor: f32, scale: impl Fn(T, f32) -> T) -> Cow<'a, [T]> {
-    if factor == 1.0 { Cow::Borrowed(x) } else { Cow::Owned(map(x, |x| scale(x, factor))) }
+/// α1·X and α2·B, where they are not 1; by 0 all is 0.
+fn scaled<'a, T: Copy + Default>(x: &'a [T], factor: f32, scale: impl Fn(T, f32) -> T) -> Cow<'a, [T]> {
+    match factor {
+        1.0 => Cow::Borrowed(x),
+        0.0 => Cow::Owned(vec![T::default(); x.len()]),
+        _ => Cow::Owned(map(x, |x| scale(x, factor))),
+    }
 }
 
 /// One arm a mode, so that a new one does not compile before it is defined here.

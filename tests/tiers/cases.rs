@@ -33,6 +33,7 @@ pub(crate) struct Case {
 pub(crate) fn all() -> Vec<Case> {
     let mut cases = Vec::new();
     pointwise_modes(&mut cases);
+    scaled_operands(&mut cases);
     pointwise_types(&mut cases);
     pointwise_shapes(&mut cases);
     reductions(&mut cases);
@@ -100,6 +101,46 @@ fn pointwise_modes(cases: &mut Vec<Case>) {
     for mode in [PointwiseMode::SwishBwd, PointwiseMode::SoftplusBwd, PointwiseMode::EluBwd] {
         push(cases, format!("pw_{}_beta", lower(mode.name())), binary_with(Pointwise { mode, ..beta.clone() }));
     }
+}
+
+/// Operands with factors: sums, products, a power, a comparison, a choice, gradients and activations, each of the same two tensors. By 0 an operand counts
+/// as 0, whatever it holds.
+fn scaled_operands(cases: &mut Vec<Case>) {
+    use PointwiseMode as M;
+    const MODES: [M; 13] = [
+        M::Add,
+        M::Sub,
+        M::Mul,
+        M::Max,
+        M::Pow,
+        M::CmpGt,
+        M::BinarySelect,
+        M::ReluFwd,
+        M::TanhFwd,
+        M::Identity,
+        M::ReluBwd,
+        M::SwishBwd,
+        M::AddSquare,
+    ];
+    for (name, alpha1, alpha2) in [("scaled", 2.0, -0.75), ("scaled_by_0", 1.0, 0.0), ("both_scaled_by_0", 0.0, 0.0)] {
+        let mut g = graph(DataType::Half);
+        let x: [TensorHandle; 3] = ["x", "b", "t"].map(|name| g.tensor(Tensor::new(name).channels_last([2, 24, 5, 7])));
+        for mode in MODES {
+            let attributes = Pointwise { alpha1, alpha2, ..Pointwise::new(mode) };
+            let y = g.pointwise_with(&lower(mode.name()), attributes, &x[..mode.inputs()]);
+            output(&mut g, y, DataType::Float);
+        }
+        push(cases, format!("pw_{name}"), g);
+    }
+    let mut g = graph(DataType::Half).intermediate_data_type(DataType::Half);
+    let a = g.tensor(Tensor::new("A").row_major([2, 64, 64]));
+    let b = g.tensor(Tensor::new("B").row_major([2, 64, 64]));
+    let side = g.tensor(Tensor::new("side").row_major([2, 64, 64]));
+    let attributes = Pointwise { alpha1: 0.5, alpha2: 3.0, ..Pointwise::new(M::Add) };
+    let a = g.pointwise_with("sum", attributes, &[a, side]);
+    let c = g.matmul("mm", a, b);
+    output(&mut g, c, DataType::Half);
+    push(cases, "mm_g1_scaled", g);
 }
 
 fn lower(name: &str) -> String {

@@ -7,11 +7,12 @@ use fusewright::device::ComputeCapability;
 use fusewright::engine::{self, ENGINES};
 use fusewright::frontend::read_graph;
 use fusewright::graph::DataType::{self, BFloat16, Boolean, Float, Half, Int8, Int32};
-use fusewright::graph::{Graph, PointwiseMode, ReductionMode, Tensor, TensorHandle};
+use fusewright::graph::{Graph, Pointwise, PointwiseMode, ReductionMode, Tensor, TensorHandle};
 use fusewright::support::{Kind, SurfaceId, catalogue};
 use libtest_mimic::Failed;
 
 use crate::cases::{self, Case};
+use crate::movement_cases::convolution;
 use crate::{attention_backward_cases, attention_cases, device, resample_cases};
 
 const VOLTA: ComputeCapability = ComputeCapability::new(7, 0);
@@ -38,6 +39,9 @@ const CASES: &[Relaxed] = &[
     ("S70-DTYPE-BOOL-NOT-INPUT", HOPPER, packed_mask),
     ("S70-PW-3D-NO-RED", HOPPER, matrix_sum),
     ("OP-PW7-PREC-LOGIC", HOPPER, logic_in_float),
+    ("OP-PW98-ALPHA1, OP-PW98-ALPHA2", HOPPER, || convolution_bias_act(0.5, -1.75)),
+    ("OP-PW98-ALPHA2", HOPPER, || convolution_bias_act(1.0, 0.0)),
+    ("OP-PW7-ALPHA1, OP-PW7-ALPHA2", TURING, || convolution_bias_act(2.0, 0.0)),
     ("OP-GS-XTYPE-PRE", TURING, || statistics(Tensor::new("x").channels_last(IMAGE).data_type(Float))),
     ("OP-GS-XTYPE", HOPPER, || statistics(Tensor::new("x").channels_last(IMAGE).data_type(BFloat16))),
     ("S70-G2-RES-CC", VOLTA, resample_cases::pooled),
@@ -164,6 +168,19 @@ fn statistics(x: Tensor) -> Graph {
     let (sum, squares) = g.genstats("stats", x);
     cases::output(&mut g, sum, Float);
     cases::output(&mut g, squares, Float);
+    g
+}
+
+/// `relu(α₁·conv(x, w) + α₂·z + b)`, as programs write ConvBiasAct; without Z, α₂ is 0 and Z anything.
+fn convolution_bias_act(alpha1: f32, alpha2: f32) -> Graph {
+    let mut g = cases::graph(Half);
+    let z = g.tensor(Tensor::new("z").channels_last([2, 24, 7, 6]));
+    let bias = g.tensor(Tensor::new("b").channels_last([1, 24, 1, 1]).data_type(Float));
+    let c = convolution(&mut g, [16, 24], 1);
+    let sum = g.pointwise_with("sum", Pointwise { alpha1, alpha2, ..Pointwise::new(PointwiseMode::Add) }, &[c, z]);
+    let biased = g.pointwise("biased", PointwiseMode::Add, &[sum, bias]);
+    let y = g.pointwise("act", PointwiseMode::ReluFwd, &[biased]);
+    cases::output(&mut g, y, Half);
     g
 }
 

@@ -9,8 +9,8 @@ use super::signal::signals_are_taken;
 use crate::error::Reason;
 use crate::fusion::{Fusion, Product, Stage};
 use crate::graph::{
-    Attributes, Convolution, DataType, FinalizedGraph, Operation, OperationId, PointwiseMode, Port, ReductionMode,
-    Reordering, TensorId,
+    Attributes, Convolution, DataType, FinalizedGraph, Operation, OperationId, Pointwise, PointwiseMode, Port,
+    ReductionMode, Reordering, TensorId,
 };
 use crate::kernel::{has_double_form, has_integer_form};
 use crate::support::norm_records::*;
@@ -95,6 +95,10 @@ pub(in crate::engine) static RELAXED_WITH_CORE: &[&Rule] = &[
     &S70_MM_G2_RED,
     &S70_MM_G2_LAYOUT,
     &S70_MM_G2_RED_ROW,
+    &OP_PW98_ALPHA1,
+    &OP_PW98_ALPHA2,
+    &OP_PW7_ALPHA1,
+    &OP_PW7_ALPHA2,
     &OP_PW7_DTYPE_LOGIC,
     &OP_PW7_PREC_LOGIC,
     &OP_PW7_PREC_OTHER,
@@ -221,9 +225,8 @@ fn operations_are_taken(fusion: &Fusion) -> Result<(), String> {
 pub(in crate::engine) fn operation_is_taken(graph: &FinalizedGraph, operation: &Operation) -> Result<(), String> {
     match &operation.attributes {
         Attributes::Pointwise(pointwise) => {
-            let scales =
-                || format!("its inputs are scaled by {} and {}; required 1", pointwise.alpha1, pointwise.alpha2);
-            let unscaled = pointwise.unscaled().ok_or_else(scales)?;
+            let unscaled = pointwise.unscaled().unwrap_or_else(|| pointwise.clone());
+            scales_are_taken(operation, &unscaled)?;
             let is_taken = compute_is_taken(graph, operation, unscaled.mode);
             taken_where(is_taken, || format!("it is computed in {}", compute_type(operation)))
         }
@@ -274,6 +277,17 @@ fn is_double_value(graph: &FinalizedGraph, id: TensorId) -> bool {
 /// `FLOAT`; `INT32` where the mode has an integer form; `DOUBLE` where it has one, of values that are kept nowhere; `BOOLEAN` for logical modes; for `IDENTITY` also the one type of
 /// input and output (`OP-PW98-PREC-*`, `OP-PW7-PREC-*`). Comparisons and logical modes tell in `FLOAT` what they tell in the one
 /// type of their operands, which `FLOAT` holds.
+/// Factors of operands are `FLOAT`s.
+fn scales_are_taken(operation: &Operation, pointwise: &Pointwise) -> Result<(), String> {
+    let is_of_floats = matches!(compute_type(operation), DataType::Float | DataType::FastFloatForFp8)
+        && !pointwise.mode.is_logical()
+        && pointwise.mode != PointwiseMode::GenIndex;
+    taken_where(is_of_floats || !pointwise.is_scaled(), || {
+        let Pointwise { alpha1, alpha2, .. } = pointwise;
+        format!("its inputs are scaled by {alpha1} and {alpha2}; required 1 where it is not computed in FLOAT")
+    })
+}
+
 fn compute_is_taken(graph: &FinalizedGraph, operation: &Operation, mode: PointwiseMode) -> bool {
     let compute = compute_type(operation);
     let mut tensors = operation.input_tensors().chain(operation.output_tensors());

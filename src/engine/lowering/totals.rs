@@ -48,8 +48,10 @@ fn is_variance(graph: &FinalizedGraph, average: &Accumulation, other: &Accumulat
         let operation = graph.producer(id)?;
         let Attributes::Pointwise(pointwise) = &graph.operation(operation).attributes else { return None };
         let found = graph.operation(operation);
-        let is_exact =
-            pointwise.mode == mode && graph.compute_type(operation) == DataType::Float && is_kept_nowhere(graph, id);
+        let is_exact = pointwise.mode == mode
+            && !pointwise.is_scaled()
+            && graph.compute_type(operation) == DataType::Float
+            && is_kept_nowhere(graph, id);
         is_exact.then_some([found.input(Port::IN_0)?, found.input(Port::IN_1)?])
     };
     let squared = operands(other.source, PointwiseMode::Mul).filter(|[a, b]| a == b).map(|[a, _]| a);

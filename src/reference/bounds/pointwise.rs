@@ -52,12 +52,10 @@ fn own(p: &Pointwise, compute: DataType, x: [f64; 3], value: f64, is_exact_input
 
 /// As [`carried`], for the operands as the function sees them: times α, as turns and poles are places of those.
 fn carried_by_scaled(p: &Pointwise, compute: DataType, (x, error): ([f64; 3], [f64; 3]), value: f64) -> f64 {
-    let scales = match p.mode.is_backward() {
-        true => [1.0, p.alpha1, 1.0],
-        false => [p.alpha1, p.alpha2, 1.0],
-    };
+    let scales = p.scales();
     let unscaled = Pointwise { alpha1: 1.0, alpha2: 1.0, ..p.clone() };
-    let scaled = |of: [f64; 3]| std::array::from_fn(|i| of[i] * f64::from(scales[i]));
+    let times = |value: f64, scale: f32| if scale == 0.0 { 0.0 } else { value * f64::from(scale) };
+    let scaled = |of: [f64; 3]| std::array::from_fn(|i| times(of[i], scales[i]));
     carried(&unscaled, compute, scaled(x), scaled(error).map(f64::abs), value)
 }
 

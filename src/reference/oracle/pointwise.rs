@@ -61,12 +61,9 @@ fn broadcast_strides(operand: &[i64], dim: &[i64]) -> Vec<usize> {
 /// The value of a mode in exact arithmetic (to double precision), in integers modulo 2^32 where the compute type is an
 /// integer. Operands are in port order: DY first in backward modes (PW-R9).
 pub(in crate::reference) fn evaluate(p: &Pointwise, compute: DataType, operands: [f64; 3]) -> f64 {
-    let [mut x, mut b, t] = operands;
-    let (x_slot, b_slot) = if p.mode.is_backward() { (&mut b, None) } else { (&mut x, Some(&mut b)) };
-    *x_slot *= f64::from(p.alpha1);
-    if let Some(b) = b_slot {
-        *b *= f64::from(p.alpha2);
-    }
+    let scales = p.scales();
+    let times = |i: usize| if scales[i] == 0.0 { 0.0 } else { operands[i] * f64::from(scales[i]) };
+    let [x, b, t] = std::array::from_fn(times);
     let is_float = compute.is_floating();
     if is_float {
         return real(p, [x, b, t]);

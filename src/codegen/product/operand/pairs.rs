@@ -150,6 +150,7 @@ fn function(attributes: &Pointwise) -> Option<&'static str> {
     use PointwiseMode as M;
     let clips = [attributes.lower_clip(), attributes.upper_clip(), attributes.lower_slope()];
     match attributes.mode {
+        _ if attributes.is_scaled() => None,
         M::Identity => Some(""),
         M::Add => Some("fw_add_"),
         M::Sub => Some("fw_sub_"),
