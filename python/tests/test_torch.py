@@ -349,6 +349,19 @@ def test_explain_lists_every_anchor_with_a_reason():
     assert len(json.loads(explanation.to_json())["anchors"]) == 6
 
 
+def test_explain_makes_no_code(monkeypatch):
+    """Nor changes it what the model gives, and to whom."""
+    from torch._inductor.graph import GraphLowering
+
+    monkeypatch.setattr(GraphLowering, "run", lambda *arguments: pytest.fail("code is made"))
+    model, x = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5)), torch.randn(4, 8)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with counted_calls() as calls:
+        explanation = backend_module.explain(model, x.requires_grad_(), options=ALWAYS)
+    assert [a.taken for a in explanation.anchors] == [True] * 3 and len(calls) == 3
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
 def test_refused_anchors_stay_with_inductor():
     model, x = nn.Linear(32, 16).double(), torch.randn(4, 32).double()
     with torch.no_grad(), _pass.recorded_reports() as reports, counted_calls() as calls:

@@ -5,7 +5,6 @@ fused, what was not, and why.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ from torch._inductor import config as inductor_config
 
 from ._attention import AttentionPass
 from ._explain import AnchorReport, Explanation
+from ._interpreted import without_code
 from ._lowering import install
 from ._norms import NormPass
 from ._options import Options, split_options
@@ -39,6 +39,17 @@ def backend(
 
     `mode` and `options` are those of `torch.compile`; options that begin with `fusewright.` are `Options`.
     """
+    return _compiled(gm, example_inputs, mode, options)
+
+
+def _compiled(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    mode: str | None,
+    options: Mapping[str, Any] | None,
+    **compilers: Any,
+) -> Any:
+    """What `backend` gives, by other `compilers` where Inductor's are not wanted."""
     from torch._inductor.compile_fx import compile_fx
 
     ours, theirs = split_options(options)
@@ -46,7 +57,7 @@ def backend(
     patches = {**_mode_options(mode), **theirs}
     for hook, passes in _PASSES.items():
         patches[hook] = _composed(patches.get(hook, getattr(inductor_config, hook)), passes, ours)
-    return compile_fx(gm, list(example_inputs), config_patches=patches)
+    return compile_fx(gm, list(example_inputs), config_patches=patches, **compilers)
 
 
 def _composed(existing: Any, passes: Sequence[type[OptionsPass]], options: Options) -> Any:
@@ -87,14 +98,17 @@ def disable() -> None:
 def explain(
     model: torch.nn.Module | Any, *inputs: Any, options: Mapping[str, Any] | None = None, **keywords: Any
 ) -> Explanation:
-    """Compiles a model for these inputs, and tells what became of every matmul, convolution and attention.
+    """Tells what would become of every matmul, convolution and attention of a model that is compiled for these inputs.
 
     The model runs once; where a result requires gradients, so does its backward. Gradients and buffers of the model
-    are left as they were.
+    are left as they were. Nothing is compiled but what has to be timed.
     """
     torch._dynamo.reset()
-    uncached = {"fx_graph_cache": False, **(options or {})}
-    compiled = torch.compile(model, backend=partial(backend, options=uncached))
+
+    def passes_alone(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
+        return _compiled(gm, example_inputs, None, options, inner_compile=without_code)
+
+    compiled = torch.compile(model, backend=passes_alone)
     buffers = {name: b.clone() for name, b in model.named_buffers()} if isinstance(model, torch.nn.Module) else {}
     try:
         with recorded_reports() as reports, functorch_config.patch(enable_autograd_cache=False):
