@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::iter;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -104,7 +105,7 @@ impl<'a> Compilers<'a> {
 
 pub(super) fn print(place: &str, capability: ComputeCapability, cubin: &Cubin, console: &mut Console) -> Result<()> {
     let milliseconds = cubin.milliseconds;
-    let bytes = units::bytes(cubin.image.len() as u64);
+    let bytes = units::bytes(cubin.bytes());
     console.line(format_args!("{place} {capability}: {milliseconds:.1} ms, cubin of {bytes}"))?;
     for function in &cubin.resources {
         let FunctionResources { function, registers, spill_stores, spill_loads, stack, shared } = function;
@@ -131,7 +132,12 @@ struct Results {
 impl Results {
     fn add(&mut self, name: &str, place: &str, capability: ComputeCapability, source: Source, cubin: &Cubin) {
         let stem = format!("{}.{}", file_stem(name), capability.target());
-        for (suffix, content) in [("cu", source.text.into_bytes()), ("cubin", cubin.image.clone())] {
+        let suffix = |number: usize| match cubin.images.len() {
+            1 => "cubin".to_owned(),
+            _ => format!("{}.cubin", number + 1),
+        };
+        let images = cubin.images.iter().enumerate().map(|(number, image)| (suffix(number), image.clone()));
+        for (suffix, content) in iter::once(("cu".to_owned(), source.text.into_bytes())).chain(images) {
             let file = format!("{stem}.{suffix}");
             if let Some((other, _)) = self.files.get(&file) {
                 self.clash = Some(format!("{place} and {other} both want the file {file}"));

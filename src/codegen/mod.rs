@@ -62,10 +62,13 @@ use crate::kernel::{Body, Function, Kernel, Launch, MmaType};
 use sections::Used;
 use template::{Signature, template};
 
+/// The line with which each program of a text begins, behind what all of them need, where a kernel has several functions: they are compiled at once.
+pub(crate) const PROGRAM: &str = "//@ program";
+
 /// Rendered CUDA text with what is needed to launch it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// One complete CUDA file; compiles with NVRTC without headers and, [without its primitives](without_primitives), with g++ against
+    /// One complete CUDA file, in which a line says where each program begins that may be compiled alone; compiles with NVRTC without headers and, [without its primitives](without_primitives), with g++ against
     /// the emulator's header.
     pub text: String,
     /// Launches, in order.
@@ -113,6 +116,9 @@ pub fn render(kernel: &Kernel) -> Result<Source, Error> {
         let (text, told) = if graph.is_dynamic() { told::told(&text, &mut used)? } else { (text, Vec::new()) };
         functions.push(text);
         told_by_function.insert(&function.launch.function, told);
+    }
+    if functions.len() > 1 {
+        functions.iter_mut().for_each(|text| text.insert_str(0, &format!("{PROGRAM}\n")));
     }
     let text = format!("{}\n{}\n\n{}", header(kernel), used.text(), functions.join("\n"));
     tracing::trace!(source = text, "rendered");

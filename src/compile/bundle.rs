@@ -192,7 +192,7 @@ mod tests {
 
     fn cubin(image: &[u8]) -> Arc<Cubin> {
         let (log, resources, warnings) = (String::new(), Vec::new(), Vec::new());
-        Arc::new(Cubin { image: image.to_vec(), log, resources, warnings, milliseconds: 1.0 })
+        Arc::new(Cubin { images: vec![image.to_vec()], log, resources, warnings, milliseconds: 1.0 })
     }
 
     fn bundle() -> Bundle {
@@ -210,7 +210,7 @@ mod tests {
     fn what_is_written_is_read_again() {
         let again = read(&bundle().to_json()).unwrap();
         assert_eq!(again.len(), 1);
-        assert_eq!(again.get("one", UNKNOWN).map(|cubin| &cubin.image[..]), Some(&[1, 2, 3][..]));
+        assert_eq!(again.get("one", UNKNOWN).map(|cubin| cubin.images.clone()), Some(vec![vec![1, 2, 3]]));
         assert!(again.get("two", UNKNOWN).is_none() && again.get("one", ComputeCapability::SM_90).is_none());
         assert_eq!(again.configs(graph_key(8), &device()), ["simple tile_m=32"]);
         assert!(again.configs(graph_key(16), &device()).is_empty());
@@ -232,7 +232,7 @@ mod tests {
     fn a_compiler_takes_what_a_bundle_has_and_needs_no_nvrtc_for_it() {
         let compiler = Compiler::new(Cache::memory_only().with_bundles(vec![Arc::new(bundle())]), Options::default());
         let compiled = compiler.compile(&request("one")).unwrap();
-        assert_eq!((compiled.origin, &compiled.cubin.image[..]), (Origin::Bundle, &[1, 2, 3][..]));
+        assert_eq!((compiled.origin, &compiled.cubin.images[..]), (Origin::Bundle, &[vec![1, 2, 3]][..]));
         let error = compiler.compile(&request("two")).unwrap_err().to_string();
         assert!(error.contains("NVRTC for sm_35"), "{error}");
     }
@@ -245,7 +245,7 @@ mod tests {
         assert!(why(&text.replace("fusewright bundle", "fusewright plan")).contains("required: a fusewright bundle"));
         assert!(why("{}").contains("is no fusewright bundle"));
         let version = format!("\"fusewright\":\"{}\"", env!("CARGO_PKG_VERSION"));
-        assert!(why(&text.replace(&version, "\"fusewright\":\"0.0.0\"")).contains("found: form 1 of fusewright 0.0.0"));
+        assert!(why(&text.replace(&version, "\"fusewright\":\"0.0.0\"")).contains("found: form 2 of fusewright 0.0.0"));
     }
 
     #[test]

@@ -38,7 +38,7 @@
 //! let build = Build::first(&select(&graph, device.capability)?, &device)?;
 //! let compiler = Compiler::new(Cache::at("/var/cache/mine"), Options::default());
 //! let compiled = build.compile(&compiler)?;
-//! println!("{} bytes of machine code", compiled.cubin.image.len());
+//! println!("{} bytes of machine code", compiled.cubin.bytes());
 //! # Ok::<(), fusewright::error::Error>(())
 //! ```
 
@@ -55,6 +55,7 @@ mod log;
 mod nvrtc;
 mod once_map;
 mod options;
+mod programs;
 pub(crate) mod sealed;
 mod search;
 #[cfg(test)]

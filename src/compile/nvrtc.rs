@@ -9,7 +9,7 @@ use cudarc::nvrtc::sys::{nvrtcProgram, nvrtcResult};
 
 use super::library::{self, Functions, Opened};
 use super::search::{self, Surroundings};
-use super::{Cubin, Options, architectures, log};
+use super::{Cubin, Options, architectures, log, programs};
 use crate::device::ComputeCapability;
 use crate::error::Error;
 
@@ -109,7 +109,7 @@ impl Nvrtc {
         architectures::supports(self.version(), capability)
     }
 
-    /// Compiles a source without headers for one exact chip. `name` is what error messages call the file.
+    /// Compiles a source without headers for one exact chip, its programs at once. `name` is what error messages call the file.
     ///
     /// # Errors
     /// [`Error::Generated`], with the log and the place the source was written to, where the source does not compile;
@@ -129,15 +129,24 @@ impl Nvrtc {
         }
         let arguments = options.arguments(self.version(), capability);
         let span = tracing::Span::current();
-        let compile = || span.in_scope(|| compile(&self.library.functions, text, name, &arguments));
-        std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new().name("nvrtc".to_owned()).stack_size(STACK_BYTES);
-            let thread = thread.spawn_scoped(scope, compile).map_err(|error| Error::Environment {
-                message: "cannot start a thread for the compiler".to_owned(),
-                source: Some(Box::new(error)),
-            })?;
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
+        let compile = &|text: &str| span.in_scope(|| compile(&self.library.functions, text, name, &arguments));
+        let (start, programs) = (Instant::now(), programs::of(text));
+        let compiled = std::thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for program in &programs {
+                let thread = std::thread::Builder::new().name("nvrtc".to_owned()).stack_size(STACK_BYTES);
+                let started = thread.spawn_scoped(scope, move || compile(program));
+                threads.push(started.map_err(|error| Error::Environment {
+                    message: "cannot start a thread for the compiler".to_owned(),
+                    source: Some(Box::new(error)),
+                })?);
+            }
+            let outcomes = threads.into_iter().map(|thread| thread.join());
+            outcomes
+                .map(|outcome| outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect::<Result<Vec<_>, Error>>()
+        })?;
+        Ok(Cubin::of_programs(compiled, start.elapsed().as_secs_f64() * 1e3))
     }
 }
 
@@ -247,7 +256,7 @@ fn compile(functions: &Functions, text: &str, name: &str, arguments: &[String]) 
     };
     let milliseconds = start.elapsed().as_secs_f64() * 1e3;
     tracing::debug!(name, milliseconds, bytes = image.len(), "compiled");
-    Ok(Cubin { image, resources: log::resources(&log), warnings: log::warnings(&log), log, milliseconds })
+    Ok(Cubin { images: vec![image], resources: log::resources(&log), warnings: log::warnings(&log), log, milliseconds })
 }
 
 /// Without NUL, which no file name or option of ours has.
@@ -308,12 +317,37 @@ mod tests {
 
     fn compile_scale(nvrtc: &Nvrtc, capability: ComputeCapability) -> Cubin {
         let cubin = nvrtc.compile(SCALE, capability, "scale.cu", &Options { no_cache: true }).unwrap();
-        assert!(cubin.image.starts_with(b"\x7fELF"), "{capability}");
+        assert!(matches!(&*cubin.images, [image] if image.starts_with(b"\x7fELF")), "{capability}");
         assert_eq!(cubin.resources.len(), 1, "{}", cubin.log);
         let resources = &cubin.resources[0];
         assert_eq!((resources.function.as_str(), resources.shared), ("scale", 256), "{}", cubin.log);
         assert!(resources.registers > 0 && resources.spill_stores == 0, "{}", cubin.log);
         cubin
+    }
+
+    #[test]
+    fn programs_of_a_source_are_images_of_their_own_and_errors_say_their_lines() {
+        let Some(nvrtc) = nvrtc_or_skip(|| Nvrtc::load_for(ComputeCapability::SM_90)) else { return };
+        let source = |second: &str| {
+            let function = |name: &str, body: &str| {
+                format!("//@ program\nextern \"C\" __global__ void {name}(float* y) {{\n{body};\n}}\n")
+            };
+            format!(
+                "__device__ float one() {{ return 1.0f; }}\n{}{}",
+                function("a", "*y = one()"),
+                function("b", second)
+            )
+        };
+        let compile = |text: &str| nvrtc.compile(text, ComputeCapability::SM_90, "k.cu", &Options { no_cache: true });
+        let cubin = compile(&source("*y = 2.0f * one()")).unwrap();
+        assert_eq!(cubin.images.len(), 2);
+        assert!(cubin.images.iter().all(|image| image.starts_with(b"\x7fELF")));
+        let functions: Vec<&str> = cubin.resources.iter().map(|function| function.function.as_str()).collect();
+        assert_eq!(functions, ["a", "b"]);
+        let error = compile(&source("wrong")).unwrap_err();
+        let Error::Generated { log, source_path: Some(path), .. } = error else { panic!("{error}") };
+        std::fs::remove_file(path).unwrap();
+        assert!(log.contains("k.cu(8): error"), "{log}");
     }
 
     #[test]
@@ -325,7 +359,7 @@ mod tests {
             compile_scale(&nvrtc, ComputeCapability::new(major, minor));
         }
         let hopper = compile_scale(&nvrtc, ComputeCapability::SM_90);
-        assert_eq!(hopper.image, compile_scale(&nvrtc, ComputeCapability::SM_90).image);
+        assert_eq!(hopper.images, compile_scale(&nvrtc, ComputeCapability::SM_90).images);
         assert!(hopper.log.contains("sm_90a"), "{}", hopper.log);
     }
 

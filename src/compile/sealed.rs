@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// The form of the texts; a change of what they hold changes it.
-const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// Kinds of texts.
 pub(crate) trait Sealed: Serialize + DeserializeOwned {

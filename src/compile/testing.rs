@@ -20,7 +20,7 @@ pub(super) fn key(source: &str) -> CacheKey {
 /// A cubin with this image.
 pub(super) fn cubin(image: &[u8]) -> Cubin {
     Cubin {
-        image: image.to_vec(),
+        images: vec![image.to_vec()],
         log: "ptxas info    : 0 bytes gmem\n".to_owned(),
         resources: vec![FunctionResources { function: "k".to_owned(), registers: 8, ..FunctionResources::default() }],
         warnings: Vec::new(),

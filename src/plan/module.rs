@@ -31,7 +31,8 @@ impl Function {
 #[derive(Debug)]
 pub(super) struct Module {
     context: DeviceContext,
-    handle: CUmodule,
+    /// Of each image.
+    handles: Vec<CUmodule>,
     /// Bytes of dynamic shared memory that functions may have, where that had to be asked for.
     allowed: Mutex<HashMap<String, u32>>,
 }
@@ -43,21 +44,27 @@ unsafe impl Sync for Module {}
 
 impl Module {
     /// # Safety
-    /// The image is a whole cubin.
+    /// Each image is a whole one.
     pub(super) unsafe fn load(context: &DeviceContext, cubin: &Cubin) -> Result<Self, Error> {
         // The driver reads as far as the headers say, so what is plainly no image must not reach it.
-        if !cubin.image.starts_with(b"\x7fELF") || cubin.image.len() < 64 {
+        let is_image = |image: &Vec<u8>| image.starts_with(b"\x7fELF") && image.len() >= 64;
+        if !cubin.images.iter().all(is_image) {
             return Err(inconsistent("the compiled image is no ELF file".to_owned()));
         }
         let _entered = context.enter()?;
         let _beside_captures = BesideCaptures::new();
-        let mut handle: CUmodule = std::ptr::null_mut();
-        // SAFETY: as promised by the caller; the pointer is valid for one handle.
-        let loaded = unsafe { cuda::cuModuleLoadData(&raw mut handle, cubin.image.as_ptr().cast()) };
-        let device = context.device();
-        let what = || format!("loading the kernel on {} ({})", device.name, device.capability);
-        loaded.map_err(|error| failed(&what(), error))?;
-        Ok(Self { context: context.clone(), handle, allowed: Mutex::default() })
+        // what was loaded before one that fails is unloaded with the module
+        let mut module = Self { context: context.clone(), handles: Vec::new(), allowed: Mutex::default() };
+        for image in &cubin.images {
+            let mut handle: CUmodule = std::ptr::null_mut();
+            // SAFETY: as promised by the caller; the pointer is valid for one handle.
+            let loaded = unsafe { cuda::cuModuleLoadData(&raw mut handle, image.as_ptr().cast()) };
+            let device = context.device();
+            let what = || format!("loading the kernel on {} ({})", device.name, device.capability);
+            loaded.map_err(|error| failed(&what(), error))?;
+            module.handles.push(handle);
+        }
+        Ok(module)
     }
 
     pub(super) fn context(&self) -> &DeviceContext {
@@ -78,13 +85,16 @@ impl Module {
     fn find(&self, name: &str) -> Result<Function, Error> {
         let missing = || inconsistent(format!("the compiled image has no function '{}'", name.escape_debug()));
         let c_name = CString::new(name).map_err(|_| missing())?;
-        let mut function: CUfunction = std::ptr::null_mut();
-        // SAFETY: the module is loaded, the pointer is valid for one handle, and the name ends with a zero byte.
-        match unsafe { cuda::cuModuleGetFunction(&raw mut function, self.handle, c_name.as_ptr()) } {
-            Ok(()) => Ok(Function(function)),
-            Err(error) if error.is(CUresult::CUDA_ERROR_NOT_FOUND) => Err(missing()),
-            Err(error) => Err(failed(&format!("finding the function {name}"), error)),
+        for &handle in &self.handles {
+            let mut function: CUfunction = std::ptr::null_mut();
+            // SAFETY: the module is loaded, the pointer is valid for one handle, and the name ends with a zero byte.
+            match unsafe { cuda::cuModuleGetFunction(&raw mut function, handle, c_name.as_ptr()) } {
+                Ok(()) => return Ok(Function(function)),
+                Err(error) if error.is(CUresult::CUDA_ERROR_NOT_FOUND) => {}
+                Err(error) => return Err(failed(&format!("finding the function {name}"), error)),
+            }
         }
+        Err(missing())
     }
 
     fn allow_shared(&self, name: &str, function: Function, bytes: u32) -> Result<(), Error> {
@@ -140,8 +150,10 @@ impl Drop for Module {
         // where the device cannot be waited for, its code stays: it may be running
         // SAFETY: the context is current.
         if unsafe { cuda::cuCtxSynchronize() }.is_ok() {
-            // SAFETY: loaded by `load` in this context, unloaded once, and no kernel of it runs any more.
-            let _ = unsafe { cuda::cuModuleUnload(self.handle) };
+            for &handle in &self.handles {
+                // SAFETY: loaded by `load` in this context, unloaded once, and no kernel of it runs any more.
+                let _ = unsafe { cuda::cuModuleUnload(handle) };
+            }
         }
     }
 }

@@ -178,7 +178,7 @@ fn texts_that_do_not_fit_are_refused_with_a_reason() {
     refused(&text, Device { sm_count: 114, ..hopper() }, "required: made for H200 (sm_90, 114 multiprocessors");
     refused("", hopper(), "is no fusewright plan");
     refused(&text[..text.len() / 2], hopper(), "is no fusewright plan");
-    refused(&text.replace("\"version\":1", "\"version\":2"), hopper(), "found: form 2 of fusewright");
+    refused(&text.replace("\"version\":2", "\"version\":3"), hopper(), "found: form 3 of fusewright");
     refused(&text.replace("fusewright\":\"0", "fusewright\":\"7"), hopper(), "of fusewright 7.1.0");
     refused(&KernelCache::new().to_json(), hopper(), "found: 'fusewright kernel cache'");
     // every byte of the content counts
@@ -408,7 +408,7 @@ fn a_plan_that_is_loaded_from_a_text_executes() {
         assert!(execute(&pack).unwrap_err().to_string().contains("'B' (uid 2)"));
         assert_eq!(session.stats().compiled, 0);
         // of another version: the form, or an engine that had another name
-        let older = text.replacen("\"version\":1", "\"version\":0", 1);
+        let older = text.replacen("\"version\":2", "\"version\":0", 1);
         let renamed = sealed::seal(&PlanText {
             device: Device::clone(&device),
             config: "surface90 tile_m=128 stages=4".to_owned(),

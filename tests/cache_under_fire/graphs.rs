@@ -70,7 +70,7 @@ fn build(compiler: &Compiler, number: usize, prepared: &Prepared) -> (String, Or
     let request = Request { graph: graph(number).key(), engine, config, source, capability: CAPABILITY };
     let Compiled { cubin, origin } =
         compiler.compile(&request).unwrap_or_else(|error| panic!("graph {number}: {error}"));
-    (blake3::hash(&cubin.image).to_hex().to_string(), origin)
+    (blake3::hash(&cubin.images.concat()).to_hex().to_string(), origin)
 }
 
 /// Builds every graph on every thread, each thread in an order of its own, and compares the binaries with what they must

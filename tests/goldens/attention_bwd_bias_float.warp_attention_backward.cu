@@ -51,6 +51,7 @@
 
 //@ fw_copy_rows
 
+//@ program
 extern "C" __global__ void __launch_bounds__(256)
 fw_attention_rows(const float* __restrict__ p_t3,
   const float* __restrict__ p_t4,
@@ -82,6 +83,7 @@ fw_attention_rows(const float* __restrict__ p_t3,
   }
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(64, 6)
 fw_attention_backward_keys_1(const float* __restrict__ p_t1,
   const float* __restrict__ p_t2,
@@ -246,6 +248,7 @@ fw_attention_backward_keys_1(const float* __restrict__ p_t1,
   }
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(64, 6)
 fw_attention_backward_queries_2(const float* __restrict__ p_t0,
   const float* __restrict__ p_t4,

@@ -56,6 +56,7 @@
 
 //@ fw_copy_rows
 
+//@ program
 extern "C" __global__ void __launch_bounds__(256)
 fw_attention_rows(const float* __restrict__ p_t3,
   const float* __restrict__ p_t4,
@@ -89,6 +90,7 @@ fw_attention_rows(const float* __restrict__ p_t3,
   }
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(1024)
 fw_attention_sinks_1(float* __restrict__ p_t12_attention_backward, float* __restrict__ partial0) {
   FW_SHARED(shared_bytes);
@@ -108,6 +110,7 @@ fw_attention_sinks_1(float* __restrict__ p_t12_attention_backward, float* __rest
   if (threadIdx.x == 0) p_t12_attention_backward[h * 1ull] = -total;
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(64, 6)
 fw_attention_backward_keys_2(const float* __restrict__ p_t1,
   const float* __restrict__ p_t2,
@@ -267,6 +270,7 @@ fw_attention_backward_keys_2(const float* __restrict__ p_t1,
   }
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(64, 6)
 fw_attention_backward_queries_3(const float* __restrict__ p_t0,
   const float* __restrict__ p_t4,

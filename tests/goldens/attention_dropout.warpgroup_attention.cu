@@ -80,6 +80,7 @@
 
 //@ fw_drop_columns
 
+//@ program
 #define FW_SCORES "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7, acc8, acc9, acc10, acc11, acc12, acc13, acc14, acc15, acc16, acc17, acc18, acc19, acc20, acc21, acc22, acc23, acc24, acc25, acc26, acc27, acc28, acc29, acc30, acc31, acc32, acc33, acc34, acc35, acc36, acc37, acc38, acc39, acc40, acc41, acc42, acc43, acc44, acc45, acc46, acc47"
 #define FW_VALUES "acc48, acc49, acc50, acc51, acc52, acc53, acc54, acc55, acc56, acc57, acc58, acc59, acc60, acc61, acc62, acc63, acc64, acc65, acc66, acc67, acc68, acc69, acc70, acc71, acc72, acc73, acc74, acc75, acc76, acc77, acc78, acc79"
 
@@ -385,6 +386,7 @@ fw_attention(const __grid_constant__ fw_tensor_map map0,
   }
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(256)
 fw_dropout_mask_1(const int* __restrict__ p_t9,
   const int* __restrict__ p_t10,

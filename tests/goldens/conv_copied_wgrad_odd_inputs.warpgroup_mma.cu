@@ -46,6 +46,7 @@
 
 //@ fw_vector
 
+//@ program
 extern "C" __global__ void __launch_bounds__(256)
 fw_copy(const fw_f16* __restrict__ p_t1, fw_f16* __restrict__ p_t3) {
   fw_wait_for_previous_launch();
@@ -63,6 +64,7 @@ fw_copy(const fw_f16* __restrict__ p_t1, fw_f16* __restrict__ p_t3) {
   }
 }
 
+//@ program
 // a zero outside an operand, times what is not finite, is no product: sums that are NaN once more, over elements inside
 static __device__ __noinline__ void fw_sum_inside(float* sums, unsigned first_row, unsigned first_column, unsigned m0, unsigned n0, const fw_f16* p_t0, const fw_f16* p_t3) {
 #pragma unroll 1

@@ -68,6 +68,7 @@
 
 //@ fw_identity
 
+//@ program
 extern "C" __global__ void __launch_bounds__(256)
 fw_pointwise(const fw_f16* __restrict__ p_t0,
   const fw_f16* __restrict__ p_t1,
@@ -93,6 +94,7 @@ fw_pointwise(const fw_f16* __restrict__ p_t0,
   }
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(256)
 fw_copy_1(const fw_f16* __restrict__ p_t6, fw_f16* __restrict__ p_t9) {
   fw_wait_for_previous_launch();
@@ -110,6 +112,7 @@ fw_copy_1(const fw_f16* __restrict__ p_t6, fw_f16* __restrict__ p_t9) {
   }
 }
 
+//@ program
 // a zero outside an operand, times what is not finite, is no product: sums that are NaN once more, over elements inside
 static __device__ __noinline__ void fw_sum_inside(float* sums, unsigned first_row, unsigned first_column, unsigned m0, unsigned n0, const fw_f16* p_t8, const fw_f16* p_t9) {
 #pragma unroll 1

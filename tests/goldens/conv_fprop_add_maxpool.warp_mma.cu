@@ -55,6 +55,7 @@
 
 //@ fw_pool_max
 
+//@ program
 // a zero outside an operand, times what is not finite, is no product: sums that are NaN once more, over elements inside
 static __device__ __noinline__ void fw_sum_inside(float* sums, unsigned first_row, unsigned first_column, unsigned m0, unsigned n0, const fw_f16* p_t3, const fw_f16* p_t4) {
 #pragma unroll 1
@@ -238,6 +239,7 @@ fw_convolution_forward(const fw_f16* __restrict__ p_t3,
   }
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(32, 1)
 fw_pointwise_1(const fw_f16* __restrict__ p_t0, signed char* __restrict__ p_t2_resample) {
   fw_wait_for_previous_launch();

@@ -45,6 +45,7 @@
 
 //@ fw_sum_splits
 
+//@ program
 extern "C" __global__ void __launch_bounds__(256)
 fw_unfold(const float* __restrict__ p_t0, float* __restrict__ p_t3) {
   fw_wait_for_previous_launch();
@@ -65,6 +66,7 @@ fw_unfold(const float* __restrict__ p_t0, float* __restrict__ p_t3) {
   }
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(256)
 fw_unfold_1(const float* __restrict__ p_t1, float* __restrict__ p_t4) {
   fw_wait_for_previous_launch();
@@ -89,6 +91,7 @@ fw_unfold_1(const float* __restrict__ p_t1, float* __restrict__ p_t4) {
   }
 }
 
+//@ program
 // a zero outside an operand, times what is not finite, is no product: sums that are NaN once more, over elements inside
 static __device__ __noinline__ void fw_sum_inside(float* sums, unsigned first_row, unsigned first_column, unsigned m0, unsigned n0, int first, int steps, const float* p_t0, const float* p_t1) {
 #pragma unroll 1
@@ -244,6 +247,7 @@ fw_convolution_backward_filter_2(const float* __restrict__ p_t0,
   }
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(32)
 fw_pointwise_3(float* __restrict__ p_t2_conv_wgrad, float* __restrict__ accumulators) {
   fw_wait_for_previous_launch();

@@ -52,6 +52,7 @@
 
 //@ fw_tree
 
+//@ program
 #define FW_ROWS_0 "acc0, acc1, acc2, acc3, acc4, acc5, acc6, acc7, acc8, acc9, acc10, acc11, acc12, acc13, acc14, acc15"
 extern "C" __global__ void __launch_bounds__(384, 1)
 fw_matmul(const fw_f16* __restrict__ p_t0,
@@ -221,6 +222,7 @@ fw_matmul(const fw_f16* __restrict__ p_t0,
   }
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(256)
 fw_combine_1(float* __restrict__ partial0, float* __restrict__ p_t3_reduction_amax) {
   FW_SHARED(shared_bytes);

@@ -50,6 +50,7 @@
 
 //@ fw_tree
 
+//@ program
 extern "C" __global__ void __launch_bounds__(256, 4)
 fw_reduction(const fw_f16* __restrict__ p_t1,
   const float* __restrict__ p_t3,
@@ -149,6 +150,7 @@ fw_reduction(const fw_f16* __restrict__ p_t1,
   __syncthreads();
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(32)
 fw_pointwise_1(const float* __restrict__ p_t11_reduction_add,
   const float* __restrict__ p_t12_reduction_add,
@@ -182,6 +184,7 @@ fw_pointwise_1(const float* __restrict__ p_t11_reduction_add,
   }
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(32, 1)
 fw_pointwise_2(const fw_f16* __restrict__ p_t1,
   const float* __restrict__ p_t3,

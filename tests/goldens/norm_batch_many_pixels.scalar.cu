@@ -64,6 +64,7 @@
 
 //@ fw_tree
 
+//@ program
 extern "C" __global__ void __launch_bounds__(512, 2)
 fw_moments(const fw_f16* __restrict__ p_t0,
   float* __restrict__ partial0,
@@ -187,6 +188,7 @@ fw_moments(const fw_f16* __restrict__ p_t0,
   __syncthreads();
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(256)
 fw_combine_moments_1(float* __restrict__ partial0,
   float* __restrict__ partial1,
@@ -274,6 +276,7 @@ fw_combine_moments_1(float* __restrict__ partial0,
   }
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(256, 3)
 fw_columns_2(const fw_f16* __restrict__ p_t0,
   const float* __restrict__ p_t12_reduction_avg,

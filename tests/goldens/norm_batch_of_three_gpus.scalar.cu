@@ -76,6 +76,7 @@
 
 //@ fw_tree
 
+//@ program
 extern "C" __global__ void __launch_bounds__(256, 4)
 fw_moments(const fw_f16* __restrict__ p_t0,
   float* __restrict__ partial0,
@@ -199,6 +200,7 @@ fw_moments(const fw_f16* __restrict__ p_t0,
   __syncthreads();
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(256)
 fw_combine_moments_1(float* __restrict__ partial0,
   float* __restrict__ partial1,
@@ -241,6 +243,7 @@ fw_combine_moments_1(float* __restrict__ partial0,
   }
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(128)
 fw_all_gather_2(const float* __restrict__ p_t15_reduction_avg,
   const float* __restrict__ p_t18_reduction_avg,
@@ -276,6 +279,7 @@ fw_all_gather_2(const float* __restrict__ p_t15_reduction_avg,
   }
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(256, 4)
 fw_reduction_3(const float* __restrict__ p_t19_all_gather, float* __restrict__ p_t21_reduction_avg) {
   fw_wait_for_previous_launch();
@@ -327,6 +331,7 @@ fw_reduction_3(const float* __restrict__ p_t19_all_gather, float* __restrict__ p
   __syncthreads();
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(32)
 fw_pointwise_4(const float* __restrict__ p_t21_reduction_avg,
   const float* __restrict__ p_t4,
@@ -363,6 +368,7 @@ fw_pointwise_4(const float* __restrict__ p_t21_reduction_avg,
   }
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(256, 4)
 fw_reduction_5(const float* __restrict__ p_t19_all_gather,
   const float* __restrict__ p_t21_reduction_avg,
@@ -439,6 +445,7 @@ fw_reduction_5(const float* __restrict__ p_t19_all_gather,
   __syncthreads();
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(32)
 fw_pointwise_6(const float* __restrict__ p_t25_reduction_avg,
   const float t3,
@@ -481,6 +488,7 @@ fw_pointwise_6(const float* __restrict__ p_t25_reduction_avg,
   }
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(32, 1)
 fw_pointwise_7(const fw_f16* __restrict__ p_t0,
   const float* __restrict__ p_t21_reduction_avg,

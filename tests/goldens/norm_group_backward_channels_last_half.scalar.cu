@@ -55,6 +55,7 @@
 
 //@ fw_tree
 
+//@ program
 extern "C" __global__ void __launch_bounds__(256, 4)
 fw_reduction(const fw_f16* __restrict__ p_t1,
   const float* __restrict__ p_t2,
@@ -148,6 +149,7 @@ fw_reduction(const fw_f16* __restrict__ p_t1,
   __syncthreads();
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(256, 4)
 fw_reduction_1(const float* __restrict__ p_t11_reduction_add,
   const float* __restrict__ p_t12_reduction_add,
@@ -223,6 +225,7 @@ fw_reduction_1(const float* __restrict__ p_t11_reduction_add,
   __syncthreads();
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(32)
 fw_pointwise_2(const float* __restrict__ p_t13_reduction_add,
   const float* __restrict__ p_t14_reduction_add,
@@ -256,6 +259,7 @@ fw_pointwise_2(const float* __restrict__ p_t13_reduction_add,
   }
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(256, 4)
 fw_reduction_3(const float* __restrict__ p_t11_reduction_add,
   const float* __restrict__ p_t12_reduction_add,
@@ -339,6 +343,7 @@ fw_reduction_3(const float* __restrict__ p_t11_reduction_add,
   __syncthreads();
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(32)
 fw_pointwise_4(const fw_f16* __restrict__ p_t1,
   const float* __restrict__ p_t2,

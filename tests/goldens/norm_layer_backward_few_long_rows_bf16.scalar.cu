@@ -55,6 +55,7 @@
 
 //@ fw_tree
 
+//@ program
 extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 1)
 fw_rows(const fw_bf16* __restrict__ p_t1,
   const float* __restrict__ p_t2,
@@ -177,6 +178,7 @@ fw_rows(const fw_bf16* __restrict__ p_t1,
   }
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(256, 4)
 fw_reduction_1(const fw_bf16* __restrict__ p_t1,
   const float* __restrict__ p_t2,
@@ -268,6 +270,7 @@ fw_reduction_1(const fw_bf16* __restrict__ p_t1,
   __syncthreads();
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(64)
 fw_pointwise_2(const float* __restrict__ p_t11_reduction_add,
   const float* __restrict__ p_t12_reduction_add,

@@ -55,6 +55,7 @@
 
 //@ fw_tree
 
+//@ program
 extern "C" __global__ void __launch_bounds__(128, 4)
 fw_rows(const fw_bf16* __restrict__ p_t1,
   const float* __restrict__ p_t2,
@@ -262,6 +263,7 @@ fw_rows(const fw_bf16* __restrict__ p_t1,
   }
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(256)
 fw_combine_1(float* __restrict__ partial0,
   float* __restrict__ partial1,

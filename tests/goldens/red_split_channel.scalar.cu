@@ -24,6 +24,7 @@
 
 //@ fw_tree
 
+//@ program
 extern "C" __global__ void __launch_bounds__(512, 2)
 fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ partial0) {
   fw_wait_for_previous_launch();
@@ -76,6 +77,7 @@ fw_reduction(const fw_f16* __restrict__ p_t0, float* __restrict__ partial0) {
   __syncthreads();
 }
 
+//@ program
 extern "C" __global__ void __launch_bounds__(256)
 fw_combine_1(float* __restrict__ partial0, float* __restrict__ p_t1_reduction_max) {
   FW_SHARED(shared_bytes);

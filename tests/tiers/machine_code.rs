@@ -32,11 +32,13 @@ const MEMORY: &[(u16, &str)] = &[
 
 /// Every launch that may start before the one before it has finished waits for that before it touches memory, also where
 /// the assembler could move a load of read-only memory up.
-pub(crate) fn waits_before_memory(source: &Source, image: &[u8]) -> Result<(), Failed> {
-    let file = ElfFile64::<object::Endianness>::parse(image)?;
+pub(crate) fn waits_before_memory(source: &Source, images: &[Vec<u8>]) -> Result<(), Failed> {
+    let files = images.iter().map(|image| ElfFile64::<object::Endianness>::parse(&**image));
+    let files = files.collect::<Result<Vec<_>, _>>()?;
     for launch in source.launches.iter().filter(|launch| launch.starts_early) {
         let section = format!(".text.{}", launch.function);
-        let code = file.section_by_name(&section).ok_or_else(|| format!("no section {section}"))?.data()?;
+        let found = files.iter().find_map(|file| file.section_by_name(&section));
+        let code = found.ok_or_else(|| format!("no section {section}"))?.data()?;
         first_is_wait(code).map_err(|problem| format!("{}: {problem}", launch.function))?;
     }
     Ok(())

@@ -210,5 +210,5 @@ fn compile(request: &Request<'_>, source: &Source) -> Result<(), Failed> {
     if request.capability < ComputeCapability::SM_90 {
         return Ok(());
     }
-    machine_code::waits_before_memory(source, &cubin.image)
+    machine_code::waits_before_memory(source, &cubin.images)
 }

@@ -5,9 +5,9 @@
 //! 0       16      magic, with the version of the format
 //! 16      32      BLAKE3 of everything that follows
 //! 48      8       length of the metadata, little endian
-//! 56      8       length of the image, little endian
-//! 64      ...     metadata: JSON of the key and of what the log said
-//! ...     ...     image
+//! 56      8       length of the images, little endian
+//! 64      ...     metadata: JSON of the key, of the length of each image, and of what the log said
+//! ...     ...     images
 //! ```
 
 use std::io::{self, Read};
@@ -17,13 +17,14 @@ use serde::{Deserialize, Serialize};
 use crate::compile::{CacheKey, Cubin, FunctionResources};
 
 /// A change of the layout or of the metadata changes the digit.
-const MAGIC: &[u8; 16] = b"fusewright cub 1";
+const MAGIC: &[u8; 16] = b"fusewright cub 2";
 const HASHED_FROM: usize = 48;
 const METADATA_FROM: usize = 64;
 
 #[derive(Serialize, Deserialize)]
 struct Metadata {
     key: CacheKey,
+    images: Vec<usize>,
     log: String,
     resources: Vec<FunctionResources>,
     warnings: Vec<String>,
@@ -34,19 +35,20 @@ struct Metadata {
 pub(super) fn encode(key: &CacheKey, cubin: &Cubin) -> Vec<u8> {
     let metadata = Metadata {
         key: key.clone(),
+        images: cubin.images.iter().map(Vec::len).collect(),
         log: cubin.log.clone(),
         resources: cubin.resources.clone(),
         warnings: cubin.warnings.clone(),
         milliseconds: cubin.milliseconds,
     };
     let metadata = serde_json::to_vec(&metadata).expect("strings and numbers always serialize");
-    let mut bytes = Vec::with_capacity(METADATA_FROM + metadata.len() + cubin.image.len());
+    let mut bytes = Vec::with_capacity(METADATA_FROM + metadata.len() + cubin.bytes() as usize);
     bytes.extend(MAGIC);
     bytes.extend([0; HASHED_FROM - MAGIC.len()]);
     bytes.extend((metadata.len() as u64).to_le_bytes());
-    bytes.extend((cubin.image.len() as u64).to_le_bytes());
+    bytes.extend(cubin.bytes().to_le_bytes());
     bytes.extend(&metadata);
-    bytes.extend(&cubin.image);
+    cubin.images.iter().for_each(|image| bytes.extend(image));
     let hash = blake3::hash(&bytes[HASHED_FROM..]);
     bytes[MAGIC.len()..HASHED_FROM].copy_from_slice(hash.as_bytes());
     bytes
@@ -76,10 +78,22 @@ pub(super) fn read(mut file: impl Read, length: u64) -> Result<(CacheKey, Cubin)
     }
     let rest = &hashed[METADATA_FROM - HASHED_FROM..];
     // The file may have changed since its length was asked for.
-    let (metadata, image) = rest.split_at_checked(metadata_bytes as usize).ok_or("is truncated")?;
+    let (metadata, rest) = rest.split_at_checked(metadata_bytes as usize).ok_or("is truncated")?;
     let metadata: Metadata = serde_json::from_slice(metadata).map_err(|error| format!("has bad metadata: {error}"))?;
-    let Metadata { key, log, resources, warnings, milliseconds } = metadata;
-    Ok((key, Cubin { image: image.to_vec(), log, resources, warnings, milliseconds }))
+    let Metadata { key, images, log, resources, warnings, milliseconds } = metadata;
+    let images = cut(rest, &images).ok_or("has images of other lengths than it states")?;
+    Ok((key, Cubin { images, log, resources, warnings, milliseconds }))
+}
+
+/// Pieces of these lengths, which are all there is.
+fn cut(mut bytes: &[u8], lengths: &[usize]) -> Option<Vec<Vec<u8>>> {
+    let mut pieces = Vec::new();
+    for &length in lengths {
+        let (piece, rest) = bytes.split_at_checked(length)?;
+        pieces.push(piece.to_vec());
+        bytes = rest;
+    }
+    bytes.is_empty().then_some(pieces)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ fn get(folder: &Path, source: &str, image: &[u8]) -> (Vec<u8>, Origin) {
 
 fn get_from(cache: &Cache, source: &str, image: &[u8]) -> (Vec<u8>, Origin) {
     let (found, origin) = cache.get_or_compile(&key(source), || Ok(cubin(image))).unwrap();
-    (found.image.clone(), origin)
+    (found.images.concat(), origin)
 }
 
 fn only_file(folder: &Path) -> PathBuf {
@@ -312,6 +312,6 @@ fn child(folder: &Path) {
     };
     let cache = Cache::at(folder);
     let (found, origin) = cache.get_or_compile(&key("s"), || Ok(compile().unwrap())).unwrap();
-    assert_eq!(found.image, b"1");
+    assert_eq!(found.images, [b"1"]);
     assert_eq!(origin == Origin::Compiled, compiled.get());
 }

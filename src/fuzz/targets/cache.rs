@@ -129,7 +129,7 @@ fn key(number: usize) -> CacheKey {
 fn cubin(number: usize) -> Cubin {
     let function = FunctionResources { function: "kernel".to_owned(), registers: 64, ..FunctionResources::default() };
     Cubin {
-        image: format!("\x7fELF image {number}").into_bytes(),
+        images: vec![format!("\x7fELF image {number}").into_bytes(); number % 3 + 1],
         log: "ptxas info".to_owned(),
         resources: vec![function],
         warnings: vec!["a warning".to_owned()],

@@ -201,7 +201,13 @@ impl Case {
         let source = Source { text: String::new(), launches, workspace_bytes: 512, uses_tf32: false, uses_fp8: false };
         let mut image = b"\x7fELF".to_vec();
         image.resize(64, 0);
-        let cubin = Cubin { image, log: String::new(), resources: Vec::new(), warnings: Vec::new(), milliseconds: 0.0 };
+        let cubin = Cubin {
+            images: vec![image],
+            log: String::new(),
+            resources: Vec::new(),
+            warnings: Vec::new(),
+            milliseconds: 0.0,
+        };
         // SAFETY: the fake driver reads no image, and its kernels take what these launches give.
         unsafe { ExecutionPlan::build(&self.context, &self.graph, &source, &cubin) }
     }

@@ -71,9 +71,9 @@ fn bundles(configs: &[&str]) -> Vec<Arc<Bundle>> {
     let bundle = |config: &&str| {
         let graph = selection(64).supported().graph().key();
         let request = Request { graph, engine: "scalar", config, source: "", capability: hopper().capability };
-        let (image, log, resources, warnings) = Default::default();
+        let (images, log, resources, warnings) = Default::default();
         let mut bundle = Bundle::new();
-        bundle.put(&request, &hopper(), Arc::new(Cubin { image, log, resources, warnings, milliseconds: 0.0 }));
+        bundle.put(&request, &hopper(), Arc::new(Cubin { images, log, resources, warnings, milliseconds: 0.0 }));
         Arc::new(bundle)
     };
     configs.iter().map(bundle).collect()

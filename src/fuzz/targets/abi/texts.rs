@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::build::Build;
 use crate::compile::Cubin;
+use crate::compile::sealed::VERSION;
 use crate::device::{ComputeCapability, Device};
 use crate::engine::{EngineConfig, Selection, select};
 use crate::frontend::write_v2;
@@ -41,11 +42,19 @@ pub(super) fn device(choices: &mut Choices<'_>) -> String {
 /// A text with a checksum that is right.
 fn sealed(kind: &str, content: &str) -> String {
     let (checksum, version) = (blake3::hash(content.as_bytes()).to_hex(), env!("CARGO_PKG_VERSION"));
-    format!(r#"{{"kind":"{kind}","version":1,"fusewright":"{version}","checksum":"{checksum}","content":{content}}}"#)
+    format!(
+        r#"{{"kind":"{kind}","version":{VERSION},"fusewright":"{version}","checksum":"{checksum}","content":{content}}}"#
+    )
 }
 
 fn cubin() -> Cubin {
-    Cubin { image: vec![1, 2, 3], log: String::new(), resources: Vec::new(), warnings: Vec::new(), milliseconds: 1.0 }
+    Cubin {
+        images: vec![vec![1, 2, 3], vec![4]],
+        log: String::new(),
+        resources: Vec::new(),
+        warnings: Vec::new(),
+        milliseconds: 1.0,
+    }
 }
 
 /// A kernel cache with a few binaries; its checksum is right.
