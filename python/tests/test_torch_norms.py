@@ -303,3 +303,116 @@ def test_what_a_gpu_writes_row_major_is_written_as_its_reader_wants_it(monkeypat
             torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-3)
     row_major = [n for n in strides if n == [128, 16, 4, 1]]
     assert strides and bool(row_major) == (weights is torch.contiguous_format)
+
+
+class Before(nn.Module):
+    """The norm of an attention block of a diffusion model, and what its projection reads."""
+
+    def __init__(self, way, channels=16):
+        super().__init__()
+        self.way = way
+        self.norm, self.linear = nn.GroupNorm(4, channels), nn.Linear(channels, channels)
+        nn.init.normal_(self.norm.weight)
+        nn.init.normal_(self.norm.bias)
+
+    def forward(self, x):
+        if self.way == "pixels":
+            n, c, h, w = x.shape
+            return self.linear(self.norm(x).permute(0, 2, 3, 1).reshape(n, h * w, c))
+        if self.way == "rows":
+            return self.linear(self.norm(x.flatten(2)).transpose(1, 2))
+        return self.linear(self.norm(x.flatten(2).transpose(1, 2).transpose(1, 2)).transpose(1, 2))
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("layout", [torch.channels_last, torch.contiguous_format])
+@pytest.mark.parametrize("way", ["pixels", "rows", "twice"])
+def test_norms_before_linear_layers_of_another_shape(monkeypatch, way, layout, grad):
+    """With the strides of a GPU, where they are channels-last or row-major, and the same result in each."""
+    model = Before(way)
+    x = torch.randn(2, 16, 3, 5).to(memory_format=layout).requires_grad_(grad)
+    leaves = [x, *model.parameters()] if grad else []
+    wanted = model(x)
+    seen = []
+    fused = _norms.fuse
+
+    def fuse(*arguments):
+        result = fused(*arguments)
+        seen.append((result.norm.views, _norms.written(result.norm)))
+        return result
+
+    monkeypatch.setattr(_norms, "fuse", fuse)
+    symbolic = _calls.symbolic
+    monkeypatch.setattr(
+        _calls, "symbolic", lambda n: symbolic(n).contiguous() if n.target is F.group_norm else symbolic(n)
+    )
+    with torch.set_grad_enabled(grad), counted_calls() as calls:
+        found = compiled(model)(x)
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+        if grad:
+            weights = torch.randn_like(found)
+            pairs = [torch.autograd.grad(y, leaves, weights) for y in (found, wanted)]
+            for mine, other in zip(*pairs, strict=True):
+                torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-3)
+    assert calls and seen
+    for views, value in seen:
+        assert views and value.is_contiguous() == (layout is torch.contiguous_format)
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_views_are_timed_with_norms(monkeypatch, grad):
+    seen = []
+
+    def compute(fused, operation, options):
+        modules, values = _norms.what_is_timed(fused, options.device)
+        given = [_timing.sample(v) for v in values]
+
+        def call():
+            with torch.no_grad():
+                ours, theirs = modules
+                ours = _timing.compile_module(ours, given) if grad else ours
+                return ours(*given), _timing.compile_module(theirs, given)(*given)
+
+        seen.append((fused.place, _times.in_fresh_thread(call)))
+        return _select.NOT_ON_CPU
+
+    monkeypatch.setattr(_calls, "decide", compute)
+    x = torch.randn(2, 16, 3, 5).to(memory_format=torch.channels_last)
+    with torch.set_grad_enabled(grad):
+        compiled(Before("pixels"))(x)
+    ((place, (ours, theirs)),) = seen
+    assert place.startswith("norm permute") and len(ours) == len(theirs) == (4 if grad else 1)
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-4)
+    assert ours[0].shape == theirs[0].shape == (2, 15, 16) and ours[0].is_contiguous()
+
+
+@pytest.mark.parametrize(
+    "operand, refusal",
+    [
+        (lambda x, w: x.transpose(1, 2), None),
+        (lambda x, w: F.linear(x, w).permute(0, 2, 1), None),
+        (lambda x, w: (x * 2).transpose(1, 2), "Inductor fuses it with what its operand is computed by"),
+        (lambda x, w: x.reshape(2, 8, 15), "Inductor fuses it with what its operand is computed by"),
+    ],
+)
+def test_operands_may_be_views_of_what_is_in_memory(operand, refusal):
+    def call(x, w, weight):
+        return F.linear(F.group_norm(operand(x, w), 2, weight).transpose(1, 2), w)
+
+    with torch.no_grad():
+        inputs = (torch.randn(2, 15, 8), torch.randn(8, 8), torch.randn(8))
+        told = backend_module.explain(call, *inputs, options={"fusewright.select": "model"})
+    assert [a.refusals for a in norms_of(told)] == [[refusal] if refusal else []]
+
+
+def test_views_that_others_read_leave_a_norm_alone():
+    def call(x, weight):
+        y = F.group_norm(x, 2, weight).flatten(2)
+        return y.transpose(1, 2) @ torch.ones(8, 8), y
+
+    with torch.no_grad():
+        told = backend_module.explain(
+            call, torch.randn(2, 8, 4, 4), torch.randn(8), options={"fusewright.select": "model"}
+        )
+    assert [a.refusals for a in norms_of(told)] == [["Inductor fuses it with what follows"]]

@@ -18,8 +18,8 @@ use crate::graph::GraphKey;
 /// | target | the exact chip, for people who read a listing |
 /// | fusewright | another version may read the metadata of a binary differently |
 ///
-/// Not part of it: names and uids of the graph's tensors beyond their occurrence in the source, the driver (a cubin
-/// does not depend on it), and options that change no code (`-no-cache`).
+/// Not part of it: names and uids, which the source does not have, the driver (a cubin does not depend on it), and options that change no
+/// code (`-no-cache`).
 ///
 /// The source alone would do for correctness; graph, engine and config make a listing legible, and keep two plans
 /// apart should a hash ever be cut short.

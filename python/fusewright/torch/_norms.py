@@ -8,7 +8,7 @@ memory; and only where they were measured to be faster, with their gradients whe
 
 import dataclasses
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,13 @@ READERS = (
 """What Inductor calls, and computes nothing with."""
 CONVOLUTIONS = (torch.conv2d, torch.conv3d)
 """Those that have a layout of their own."""
+VIEWS = {
+    *("permute", "transpose", "reshape", "view", "flatten"),
+    *(torch.permute, torch.transpose, torch.reshape, torch.flatten),
+}
+"""What may stand between a norm and what reads it: methods, and functions."""
+OWN_MEMORY = {"permute", "transpose", "view", torch.permute, torch.transpose}
+"""Those that never copy."""
 SUMS = (operator.add, operator.iadd, torch.add)
 TYPES = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -74,6 +81,21 @@ class GroupNorm:
     def activation(self) -> str | None:
         return None if self.result is self.node else ACTIVATIONS[self.result.target]
 
+    @property
+    def views(self) -> list[Node]:
+        """Views of the result, one of the other, that alone are read."""
+        found: list[Node] = []
+        end = self.result
+        while len(end.users) == 1 and _is_view(user := next(iter(end.users)), end):
+            found.append(user)
+            end = user
+        return found
+
+    @property
+    def end(self) -> Node:
+        """What is read: the result, or the last view."""
+        return self.views[-1] if self.views else self.result
+
 
 @dataclass(frozen=True)
 class Fused(FusedCall):
@@ -91,7 +113,8 @@ class Fused(FusedCall):
 
     @property
     def place(self) -> str:
-        return "norm for a convolution" if _feeds_convolutions(self.norm) else "norm"
+        views = "".join(f" {v.target}{v.args[1:]}{v.kwargs}" for v in self.norm.views)
+        return f"norm{views} for a convolution" if _feeds_convolutions(self.norm) else f"norm{views}"
 
     @property
     def is_one_call(self) -> bool:
@@ -163,9 +186,12 @@ def _result(node: Node) -> Node:
 
 def _require_alone(norm: GroupNorm) -> None:
     """That Inductor would fuse the norm neither with what computes its operand nor with what reads its result."""
-    if any(user.op != "output" and user.target not in READERS for user in _readers(norm.result)):
+    if any(user.op != "output" and user.target not in READERS for user in _readers(norm.end)):
         raise Untranslatable("Inductor fuses it with what follows")
-    if norm.input.op in ("call_function", "call_method") and not _is_written_by_a_core(norm.input):
+    source = norm.input
+    while source.target in OWN_MEMORY and isinstance(source.args[0], Node):
+        source = source.args[0]
+    if source.op in ("call_function", "call_method") and not _is_written_by_a_core(source):
         raise Untranslatable("Inductor fuses it with what its operand is computed by")
 
 
@@ -176,6 +202,11 @@ def _readers(node: Node) -> Iterator[Node]:
             yield from _readers(user)
         else:
             yield user
+
+
+def _is_view(node: Node, of: Node) -> bool:
+    """Whether a node is another shape of a value, by numbers alone."""
+    return node.target in VIEWS and node.args[:1] == (of,) and node.all_input_nodes == [of]
 
 
 def _drops(node: Node) -> bool:
@@ -256,16 +287,32 @@ def _gradients(norm: GroupNorm, strict_rounding: bool) -> fusewright.Graph:
 
 
 def written(norm: GroupNorm) -> torch.Tensor:
-    """The result as the operator writes it: channels-last where its operand is, and what reads it is so in any case.
+    """The result as the operator writes it: as its operand lies, where what reads it wants it so in any case.
 
     PyTorch's own kernel of a GPU writes it row-major whatever it reads.
     """
-    value, memory_format = fake(norm.result), CHANNELS_LAST.get(fake(norm.input).dim())
-    if memory_format is None or not fake(norm.input).is_contiguous(memory_format=memory_format):
+    value, operand = fake(norm.result), fake(norm.input)
+    if torch.empty_like(operand).stride() != operand.stride():  # it has gaps, or is expanded
         return value
-    if not all(_is_channels_last(user) for user in _readers(norm.result)):
-        return value
-    return value.contiguous(memory_format=memory_format)
+    as_operand = torch.empty_strided(value.shape, operand.stride(), dtype=value.dtype, device="meta")
+    if norm.views:
+        is_wanted = _is_row_major_memory(as_operand, norm.views)
+    else:
+        is_channels_last = suggest_memory_format(operand) is not torch.contiguous_format
+        is_wanted = is_channels_last and all(_is_channels_last(user) for user in _readers(norm.result))
+    return value.new_empty_strided(value.shape, operand.stride()) if is_wanted else value
+
+
+def _is_row_major_memory(value: torch.Tensor, views: Sequence[Node]) -> bool:
+    """Whether views of a tensor are row-major, and of its own memory."""
+    storage = value.untyped_storage()._cdata
+    try:
+        for view in views:
+            function = getattr(torch.Tensor, view.target) if isinstance(view.target, str) else view.target
+            value = function(value, *view.args[1:], **view.kwargs)
+    except RuntimeError:  # no view of this memory has the shape
+        return False
+    return value.is_contiguous() and value.untyped_storage()._cdata == storage
 
 
 def _is_channels_last(node: Node) -> bool:
@@ -299,7 +346,7 @@ def what_is_timed(fused: Fused, session: str) -> tuple[list[GraphModule], list[t
     for module in modules:
         module.recompile()
     if fused.norm.has_gradients:
-        result = written(fused.norm)
+        result = fake(fused.norm.end).contiguous() if fused.norm.views else written(fused.norm)
         if _feeds_convolutions(fused.norm):
             result = result.contiguous(memory_format=CHANNELS_LAST[result.dim()])
         modules = [with_gradients(module, values, [True] * len(values), result) for module in modules]
@@ -308,17 +355,19 @@ def what_is_timed(fused: Fused, session: str) -> tuple[list[GraphModule], list[t
 
 
 def alone(norm: GroupNorm) -> GraphModule:
-    """A module of the norm, its activation, and a change to channels-last where convolutions read it."""
+    """A module of the norm, its activation, views of it, and a change to channels-last where convolutions read it."""
     graph, copies = Graph(), {}
     for node in dict.fromkeys(norm.operands):
         copies[node] = graph.placeholder(node.name)
         copies[node].meta["example_value"] = fake(node)
-    for node in dict.fromkeys((norm.node, norm.result)):
+    for node in dict.fromkeys((norm.node, norm.result, *norm.views)):
         copies[node] = graph.node_copy(node, copies.__getitem__)
-    result = copies[norm.result]
+    result = copies[norm.end]
     if _feeds_convolutions(norm):
-        memory_format = CHANNELS_LAST[fake(norm.result).dim()]
+        memory_format = CHANNELS_LAST[fake(norm.end).dim()]
         result = graph.call_method("contiguous", (result,), {"memory_format": memory_format})
+    elif norm.views:
+        result = graph.call_method("contiguous", (result,))
     graph.output((result,))
     return GraphModule({}, graph)
 
@@ -332,7 +381,7 @@ def _copied(norm: GroupNorm, node: Node) -> GroupNorm:
 
 def _feeds_convolutions(norm: GroupNorm) -> bool:
     """Whether convolutions alone read the result."""
-    targets = {user.target for user in _readers(norm.result)}
+    targets = {user.target for user in _readers(norm.end)}
     return bool(targets) and targets <= set(CONVOLUTIONS)
 
 
