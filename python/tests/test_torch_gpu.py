@@ -42,6 +42,18 @@ class Block(nn.Module):
         return x + self.two(F.silu(self.second(self.one(F.silu(self.first(x))))))
 
 
+class Projection(nn.Module):
+    """What an attention block of a diffusion U-Net begins with."""
+
+    def __init__(self, channels=64):
+        super().__init__()
+        self.norm, self.linear = nn.GroupNorm(8, channels), nn.Linear(channels, channels)
+
+    def forward(self, x):
+        n, c, h, w = x.shape
+        return self.linear(self.norm(x).permute(0, 2, 3, 1).reshape(n, h * w, c))
+
+
 class Attention(nn.Module):
     def __init__(self, heads=4, size=64, dropout=0.0):
         super().__init__()
@@ -57,6 +69,7 @@ class Attention(nn.Module):
 MODELS = {
     "mlp": (Mlp, (192, 256)),
     "block": (Block, (4, 64, 16, 16)),
+    "projection": (Projection, (4, 64, 16, 16)),
     "attention": (Attention, (2, 128, 256)),
 }
 

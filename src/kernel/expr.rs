@@ -222,9 +222,13 @@ impl StageProgram {
 
 /// Operands read at each point. A signal's flag is none, and concatenations and resamplings read elsewhere.
 fn operands(operation: &Operation) -> Vec<TensorId> {
-    match operation.attributes {
+    match &operation.attributes {
         Attributes::Signal(_) => {
             operation.input(Port::X).filter(|_| operation.result().is_some()).into_iter().collect()
+        }
+        // the other counts as 0
+        Attributes::Pointwise(pointwise) if pointwise.of_first_alone().is_some() => {
+            operation.input_tensors().take(1).collect()
         }
         Attributes::Concat(_) | Attributes::ResampleForward(_) | Attributes::ResampleBackward(_) => Vec::new(),
         Attributes::Matmul(_) | Attributes::Convolution(_) | Attributes::Pointwise(_) | Attributes::Reduction(_) => {
@@ -254,14 +258,8 @@ fn value(graph: &FinalizedGraph, id: OperationId, port: Port) -> Option<Value> {
 }
 
 fn pointwise(graph: &FinalizedGraph, id: OperationId, attributes: &Pointwise) -> Value {
-    let (mut operands, compute): (Vec<TensorId>, _) =
-        (graph.operation(id).input_tensors().collect(), graph.compute_type(id));
-    let attributes = attributes.unscaled().unwrap_or_else(|| attributes.clone());
-    if let Some(attributes) = attributes.of_first_alone() {
-        operands.truncate(1);
-        return Value::Pointwise { attributes, operands, compute };
-    }
-    Value::Pointwise { attributes, operands, compute }
+    let attributes = attributes.of_first_alone().or(attributes.unscaled()).unwrap_or_else(|| attributes.clone());
+    Value::Pointwise { attributes, operands: operands(graph.operation(id)), compute: graph.compute_type(id) }
 }
 
 /// The tensors in memory that a concatenation joins, in order, through signals and other concatenations.
