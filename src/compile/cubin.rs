@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A compiled source: the machine code of one exact chip, and what the assembler said about it.
 ///
-/// A source whose functions are several programs, which are compiled at once, has an image of each.
+/// A source whose functions are several programs has an image of each, where cores were free to compile them at once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cubin {
     /// The ELF images that the driver loads, in the order of the source; in texts, base64.

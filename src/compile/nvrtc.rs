@@ -8,8 +8,9 @@ use std::time::Instant;
 use cudarc::nvrtc::sys::{nvrtcProgram, nvrtcResult};
 
 use super::library::{self, Functions, Opened};
+use super::programs::Work;
 use super::search::{self, Surroundings};
-use super::{Cubin, Options, architectures, log, programs};
+use super::{Cubin, Options, architectures, log};
 use crate::device::ComputeCapability;
 use crate::error::Error;
 
@@ -109,7 +110,7 @@ impl Nvrtc {
         architectures::supports(self.version(), capability)
     }
 
-    /// Compiles a source without headers for one exact chip, its programs at once. `name` is what error messages call the file.
+    /// Compiles a source without headers for one exact chip, its programs at once where cores are free for them. `name` is what error messages call the file.
     ///
     /// # Errors
     /// [`Error::Generated`], with the log and the place the source was written to, where the source does not compile;
@@ -128,12 +129,16 @@ impl Nvrtc {
             return Err(Error::environment(message));
         }
         let arguments = options.arguments(self.version(), capability);
-        let span = tracing::Span::current();
-        let compile = &|text: &str| span.in_scope(|| compile(&self.library.functions, text, name, &arguments));
-        let (start, programs) = (Instant::now(), programs::of(text));
+        self.compile_programs(Work::of(text).programs(), name, &arguments)
+    }
+
+    /// Compiles programs at once, each in a thread of its own.
+    fn compile_programs(&self, programs: &[String], name: &str, arguments: &[String]) -> Result<Cubin, Error> {
+        let (start, span) = (Instant::now(), tracing::Span::current());
+        let compile = &|text: &str| span.in_scope(|| compile(&self.library.functions, text, name, arguments));
         let compiled = std::thread::scope(|scope| {
             let mut threads = Vec::new();
-            for program in &programs {
+            for program in programs {
                 let thread = std::thread::Builder::new().name("nvrtc".to_owned()).stack_size(STACK_BYTES);
                 let started = thread.spawn_scoped(scope, move || compile(program));
                 threads.push(started.map_err(|error| Error::Environment {
@@ -307,6 +312,7 @@ fn dump(text: &str, name: &str) -> Option<PathBuf> {
 mod tests {
     use std::path::Path;
 
+    use super::super::programs;
     use super::super::testing::nvrtc_or_skip;
     use super::search::Candidate;
     use super::*;
@@ -338,7 +344,8 @@ mod tests {
                 function("b", second)
             )
         };
-        let compile = |text: &str| nvrtc.compile(text, ComputeCapability::SM_90, "k.cu", &Options { no_cache: true });
+        let arguments = Options { no_cache: true }.arguments(nvrtc.version(), ComputeCapability::SM_90);
+        let compile = |text: &str| nvrtc.compile_programs(&programs::of(text), "k.cu", &arguments);
         let cubin = compile(&source("*y = 2.0f * one()")).unwrap();
         assert_eq!(cubin.images.len(), 2);
         assert!(cubin.images.iter().all(|image| image.starts_with(b"\x7fELF")));

@@ -1,8 +1,40 @@
 //! Sources of several functions, cut into programs that are compiled at once: a program takes NVRTC as long as its functions one after the other.
 
 use std::iter;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use crate::codegen::PROGRAM;
+
+/// Cores that are free, at least, where a source is cut: all its programs together take a fifth more than it does, for what they share.
+const FREE_CORES: usize = 2;
+
+/// Programs that this process compiles now.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+/// What a source is compiled as; it counts among those that run as long as it lives.
+pub(super) struct Work(Vec<String>);
+
+impl Work {
+    /// The programs of a source where cores are free for them, else the source as one: whoever compiles many sources is done sooner so.
+    pub(super) fn of(text: &str) -> Self {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let has_room = RUNNING.load(Ordering::Relaxed) + FREE_CORES <= cores;
+        let programs = if has_room { of(text) } else { vec![text.to_owned()] };
+        RUNNING.fetch_add(programs.len(), Ordering::Relaxed);
+        Self(programs)
+    }
+
+    pub(super) fn programs(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        RUNNING.fetch_sub(self.0.len(), Ordering::Relaxed);
+    }
+}
 
 /// The programs of a source, each on the lines that it has there: the source itself where it has one.
 pub(super) fn of(text: &str) -> Vec<String> {
