@@ -201,9 +201,9 @@ fn kernel(name: &str) -> Result<()> {
     row(&format!("{name}: decide, lower, render"), median(101, || build(&graph, &device).map(drop))?);
 
     let (request, source) = (built.request(), &built.source);
-    let cold = Compiler::new(Cache::memory_only(), Options { no_cache: true });
+    let cold = Compiler::new(Cache::memory_only(), Options { no_cache: true, ..Options::default() });
     let nvrtc = cold.nvrtc(device.capability)?;
-    let options = Options { no_cache: true };
+    let options = Options { no_cache: true, ..Options::default() };
     nvrtc.compile(&source.text, device.capability, "warm-up.cu", &options)?;
     let time = median(9, || {
         nvrtc.compile(&source.text, device.capability, "bench.cu", &options)?;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::iter;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,7 +21,9 @@ use super::{plain, units};
 
 pub(super) fn run(options: &CompileOptions, console: &mut Console) -> Result<()> {
     // No cache: the time shall be the compiler's.
-    let compiler = Compiler::new(Cache::memory_only(), Options::default());
+    // A file has one image.
+    let in_one_program = options.out.is_some();
+    let compiler = Compiler::new(Cache::memory_only(), Options { in_one_program, ..Options::default() });
     let asked = chips(options);
     let mut compilers = Compilers::of(&compiler);
     let mut results = Results::default();
@@ -132,12 +133,7 @@ struct Results {
 impl Results {
     fn add(&mut self, name: &str, place: &str, capability: ComputeCapability, source: Source, cubin: &Cubin) {
         let stem = format!("{}.{}", file_stem(name), capability.target());
-        let suffix = |number: usize| match cubin.images.len() {
-            1 => "cubin".to_owned(),
-            _ => format!("{}.cubin", number + 1),
-        };
-        let images = cubin.images.iter().enumerate().map(|(number, image)| (suffix(number), image.clone()));
-        for (suffix, content) in iter::once(("cu".to_owned(), source.text.into_bytes())).chain(images) {
+        for (suffix, content) in [("cu", source.text.into_bytes()), ("cubin", cubin.images.concat())] {
             let file = format!("{stem}.{suffix}");
             if let Some((other, _)) = self.files.get(&file) {
                 self.clash = Some(format!("{place} and {other} both want the file {file}"));

@@ -129,7 +129,8 @@ impl Nvrtc {
             return Err(Error::environment(message));
         }
         let arguments = options.arguments(self.version(), capability);
-        self.compile_programs(Work::of(text).programs(), name, &arguments)
+        let work = if options.in_one_program { Work::whole(text) } else { Work::of(text) };
+        self.compile_programs(work.programs(), name, &arguments)
     }
 
     /// Compiles programs at once, each in a thread of its own.
@@ -322,7 +323,8 @@ mod tests {
                          __syncthreads();\n    x[threadIdx.x] = a * s[threadIdx.x ^ 1];\n}\n";
 
     fn compile_scale(nvrtc: &Nvrtc, capability: ComputeCapability) -> Cubin {
-        let cubin = nvrtc.compile(SCALE, capability, "scale.cu", &Options { no_cache: true }).unwrap();
+        let cubin =
+            nvrtc.compile(SCALE, capability, "scale.cu", &Options { no_cache: true, ..Options::default() }).unwrap();
         assert!(matches!(&*cubin.images, [image] if image.starts_with(b"\x7fELF")), "{capability}");
         assert_eq!(cubin.resources.len(), 1, "{}", cubin.log);
         let resources = &cubin.resources[0];
@@ -344,7 +346,8 @@ mod tests {
                 function("b", second)
             )
         };
-        let arguments = Options { no_cache: true }.arguments(nvrtc.version(), ComputeCapability::SM_90);
+        let arguments =
+            Options { no_cache: true, ..Options::default() }.arguments(nvrtc.version(), ComputeCapability::SM_90);
         let compile = |text: &str| nvrtc.compile_programs(&programs::of(text), "k.cu", &arguments);
         let cubin = compile(&source("*y = 2.0f * one()")).unwrap();
         assert_eq!(cubin.images.len(), 2);

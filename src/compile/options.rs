@@ -3,12 +3,14 @@
 use super::Version;
 use crate::device::ComputeCapability;
 
-/// What a caller may choose about a compilation. Nothing here changes the binary.
+/// What a caller may choose about a compilation. Nothing here changes machine code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Bypass the cache that NVRTC itself keeps where a driver is installed (12.9 and newer): for measuring cold
     /// compilations. Versions before 12.9 have no such cache.
     pub no_cache: bool,
+    /// Compile the functions of a source one after the other, to one image, also where cores are free.
+    pub in_one_program: bool,
 }
 
 impl Options {
@@ -49,7 +51,7 @@ mod tests {
 
     #[test]
     fn options_that_a_version_lacks_are_left_out() {
-        let no_cache = Options { no_cache: true };
+        let no_cache = Options { no_cache: true, ..Options::default() };
         let at = |major, minor| no_cache.arguments(Version { major, minor }, ComputeCapability::new(8, 0)).join(" ");
         assert!(at(12, 9).ends_with("-no-cache") && !at(12, 8).contains("-no-cache"));
         assert!(at(12, 4).contains("-minimal") && !at(12, 3).contains("-minimal"));
