@@ -154,15 +154,17 @@ long fake_modules() { return modules; }
 // For tests: what loading a module, and launching a kernel that is not known, end with.
 int fake_module_error = SUCCESS;
 int fake_launch_error = SUCCESS;
-Result cuModuleLoadData(void** module, const void*) {
+// An image whose ninth byte is 'n' has no functions.
+Result cuModuleLoadData(void** module, const void* image) {
     NEEDS_CONTEXT;
     if (fake_module_error) return fake_module_error;
-    *module = new int;
+    *module = new int(static_cast<const char*>(image)[8] == 'n');
     modules++;
     return SUCCESS;
 }
 Result cuModuleUnload(void* module) { NEEDS_CONTEXT; delete static_cast<int*>(module); modules--; return SUCCESS; }
-Result cuModuleGetFunction(Function** function, void*, const char* name) {
+Result cuModuleGetFunction(Function** function, void* module, const char* name) {
+    if (*static_cast<int*>(module)) return NOT_FOUND;
     for (Function& candidate : functions)
         if (std::string(candidate.name) == name) { *function = &candidate; return SUCCESS; }
     static const bool takes_any = std::getenv("FAKE_CUDA_ANY");

@@ -198,16 +198,13 @@ impl Case {
     }
 
     fn build(&self, launches: Vec<Launch>) -> Result<ExecutionPlan, Error> {
+        self.build_of(vec![image(true)], launches)
+    }
+
+    fn build_of(&self, images: Vec<Vec<u8>>, launches: Vec<Launch>) -> Result<ExecutionPlan, Error> {
         let source = Source { text: String::new(), launches, workspace_bytes: 512, uses_tf32: false, uses_fp8: false };
-        let mut image = b"\x7fELF".to_vec();
-        image.resize(64, 0);
-        let cubin = Cubin {
-            images: vec![image],
-            log: String::new(),
-            resources: Vec::new(),
-            warnings: Vec::new(),
-            milliseconds: 0.0,
-        };
+        let (log, resources, warnings) = (String::new(), Vec::new(), Vec::new());
+        let cubin = Cubin { images, log, resources, warnings, milliseconds: 0.0 };
         // SAFETY: the fake driver reads no image, and its kernels take what these launches give.
         unsafe { ExecutionPlan::build(&self.context, &self.graph, &source, &cubin) }
     }
@@ -224,6 +221,33 @@ impl Case {
         let a = HostTensor::scalar(DataType::Float, a.dim.len(), Scalar::Float(2.0)).unwrap();
         HostTensors::from([(self.id(10), x), (self.id(3), a)])
     }
+}
+
+/// What the fake driver takes for one, with functions or without.
+fn image(has_functions: bool) -> Vec<u8> {
+    let mut image = b"\x7fELF    ".to_vec();
+    image.push(if has_functions { 0 } else { b'n' });
+    image.resize(64, 0);
+    image
+}
+
+#[test]
+fn functions_lie_in_any_image() {
+    on_fake_driver("functions_lie_in_any_image", || {
+        let case = Case::new();
+        let build = |images: &[bool]| {
+            case.build_of(images.iter().map(|&has| image(has)).collect(), vec![case.launch("scale_add")])
+        };
+        for images in [&[false, true][..], &[true, false], &[false, false, true]] {
+            let outputs = run_on_device(&build(images).unwrap(), &case.graph, &case.inputs()).unwrap();
+            let y: Vec<f32> = outputs[&case.id(-1)].to_dense().unwrap();
+            assert_eq!(y, [0.5, 2.5, 4.5, 6.5, 8.5, 10.5]);
+        }
+        for images in [&[false, false][..], &[]] {
+            let refused = build(images).unwrap_err().to_string();
+            assert!(refused.contains("the compiled image has no function 'scale_add'"), "{refused}");
+        }
+    });
 }
 
 #[test]
