@@ -40,7 +40,7 @@ pub(super) struct KnobChoice {
     value: Option<u32>,
 }
 
-/// The value of knobs that are left as they are: what the frontend gives those of an engine that nobody chose.
+/// The value of knobs that are left as they are: what the frontend in XLA (JAX 0.11) gives those of an engine that nobody chose.
 const NOT_CHOSEN: i64 = -1;
 
 /// The values that a knob of an engine takes for a graph lie among these.

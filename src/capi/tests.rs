@@ -255,6 +255,19 @@ fn got(from: &Owned, name: Name, kind: Kind) -> Vec<Owned> {
     made
 }
 
+/// An engine with these knobs is a config.
+fn assert_makes(engine: &Owned, choices: &[Owned], config: &Owned) {
+    let pointers: Vec<*mut c_void> = choices.iter().map(|choice| choice.0).collect();
+    let again = Owned::new(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    again.refer(Name::CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+    let knobs = Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES;
+    let again = again.set(knobs, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &pointers).0;
+    assert_eq!(cudnnBackendFinalize(again), Status::CUDNN_STATUS_SUCCESS, "{}", last_error());
+    let config_of =
+        |pointer| descriptor::find(pointer).and_then(|one| one.object::<super::engine::Config>()).expect("a config");
+    assert_eq!(config_of(again).config, config_of(config.0).config);
+}
+
 /// A config's engine and knobs, read and set again, are the config.
 #[test]
 fn configs_are_made_of_engines_and_knobs() {
@@ -269,15 +282,7 @@ fn configs_are_made_of_engines_and_knobs() {
         assert_eq!(number, [0]);
         let knobs = Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES;
         let choices = got(result, knobs, Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
-        let pointers: Vec<*mut c_void> = choices.iter().map(|choice| choice.0).collect();
-        let again = Owned::new(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-        again.refer(Name::CUDNN_ATTR_ENGINECFG_ENGINE, &engine[0]);
-        let again = again.set(knobs, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &pointers).0;
-        assert_eq!(cudnnBackendFinalize(again), Status::CUDNN_STATUS_SUCCESS, "{}", last_error());
-        let config = |pointer| {
-            descriptor::find(pointer).and_then(|one| one.object::<super::engine::Config>()).expect("a config")
-        };
-        assert_eq!(config(again).config, config(result.0).config);
+        assert_makes(&engine[0], &choices, result);
     }
 }
 
@@ -317,15 +322,7 @@ fn configs_are_made_of_engines_whose_knobs_are_not_all_chosen() {
             })
             .collect();
         assert!(choices.len() > set.len(), "KERNEL_CFG at least is left as it is");
-        let pointers: Vec<*mut c_void> = choices.iter().map(|choice| choice.0).collect();
-        let again = Owned::new(Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-        again.refer(Name::CUDNN_ATTR_ENGINECFG_ENGINE, &engine[0]);
-        let again = again.set(knobs, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, &pointers).0;
-        assert_eq!(cudnnBackendFinalize(again), Status::CUDNN_STATUS_SUCCESS, "{}", last_error());
-        let config = |pointer| {
-            descriptor::find(pointer).and_then(|one| one.object::<super::engine::Config>()).expect("a config")
-        };
-        assert_eq!(config(again).config, config(result.0).config);
+        assert_makes(&engine[0], &choices, result);
     }
 }
 

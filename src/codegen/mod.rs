@@ -68,8 +68,8 @@ pub(crate) const PROGRAM: &str = "//@ program";
 /// Rendered CUDA text with what is needed to launch it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// One complete CUDA file, in which a line says where each program begins that may be compiled alone; compiles with NVRTC without headers and, [without its primitives](without_primitives), with g++ against
-    /// the emulator's header.
+    /// One complete CUDA file; compiles with NVRTC without headers and, [without its primitives](without_primitives), with g++ against
+    /// the emulator's header. Where a kernel has several functions, lines `//@ program` say where each of them begins that may be compiled without the others.
     pub text: String,
     /// Launches, in order.
     pub launches: Vec<Launch>,

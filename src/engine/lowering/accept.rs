@@ -274,9 +274,6 @@ fn is_double_value(graph: &FinalizedGraph, id: TensorId) -> bool {
         && consumers.iter().all(is_pointwise)
 }
 
-/// `FLOAT`; `INT32` where the mode has an integer form; `DOUBLE` where it has one, of values that are kept nowhere; `BOOLEAN` for logical modes; for `IDENTITY` also the one type of
-/// input and output (`OP-PW98-PREC-*`, `OP-PW7-PREC-*`). Comparisons and logical modes tell in `FLOAT` what they tell in the one
-/// type of their operands, which `FLOAT` holds.
 /// Factors of operands are `FLOAT`s.
 fn scales_are_taken(operation: &Operation, pointwise: &Pointwise) -> Result<(), String> {
     let is_of_floats = matches!(compute_type(operation), DataType::Float | DataType::FastFloatForFp8)
@@ -288,6 +285,9 @@ fn scales_are_taken(operation: &Operation, pointwise: &Pointwise) -> Result<(), 
     })
 }
 
+/// `FLOAT`; `INT32` where the mode has an integer form; `DOUBLE` where it has one, of values that are kept nowhere; `BOOLEAN` for logical modes; for `IDENTITY` also the one type of
+/// input and output (`OP-PW98-PREC-*`, `OP-PW7-PREC-*`). Comparisons and logical modes tell in `FLOAT` what they tell in the one
+/// type of their operands, which `FLOAT` holds.
 fn compute_is_taken(graph: &FinalizedGraph, operation: &Operation, mode: PointwiseMode) -> bool {
     let compute = compute_type(operation);
     let mut tensors = operation.input_tensors().chain(operation.output_tensors());

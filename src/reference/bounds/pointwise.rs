@@ -7,7 +7,7 @@ use super::modes::{Accuracy, accuracy, allowed_error};
 use crate::graph::{DataType, Pointwise, PointwiseMode as M};
 use crate::host_tensor::round_f64;
 use crate::reference::landmarks::jumps;
-use crate::reference::oracle::pointwise_value;
+use crate::reference::oracle::{pointwise_scaled, pointwise_value};
 
 /// The exact value for operands `x`, and how far an honest result may lie from it if each operand may be off by its
 /// part of `error`. Where the sign of an operand that is zero `is_open`, either counts.
@@ -52,11 +52,8 @@ fn own(p: &Pointwise, compute: DataType, x: [f64; 3], value: f64, is_exact_input
 
 /// As [`carried`], for the operands as the function sees them: times α, as turns and poles are places of those.
 fn carried_by_scaled(p: &Pointwise, compute: DataType, (x, error): ([f64; 3], [f64; 3]), value: f64) -> f64 {
-    let scales = p.scales();
     let unscaled = Pointwise { alpha1: 1.0, alpha2: 1.0, ..p.clone() };
-    let times = |value: f64, scale: f32| if scale == 0.0 { 0.0 } else { value * f64::from(scale) };
-    let scaled = |of: [f64; 3]| std::array::from_fn(|i| times(of[i], scales[i]));
-    carried(&unscaled, compute, scaled(x), scaled(error).map(f64::abs), value)
+    carried(&unscaled, compute, pointwise_scaled(p, x), pointwise_scaled(p, error).map(f64::abs), value)
 }
 
 /// Largest change of the value while the operands move by their errors. Whatever is not said here

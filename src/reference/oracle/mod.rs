@@ -35,7 +35,7 @@ mod special;
 pub(super) use convolution::convolve;
 pub(super) use linear::matrix_of;
 pub(super) use movement::{join, transposed};
-pub(super) use pointwise::{evaluate as pointwise_value, map as pointwise_map};
+pub(super) use pointwise::{evaluate as pointwise_value, map as pointwise_map, scaled as pointwise_scaled};
 pub(super) use reduction::fold;
 pub(super) use resample::{Contact, Windows, forward as resample_forward};
 

@@ -58,12 +58,16 @@ fn broadcast_strides(operand: &[i64], dim: &[i64]) -> Vec<usize> {
     strides
 }
 
+/// Operands in port order, times their factors; by 0 they are 0.
+pub(in crate::reference) fn scaled(p: &Pointwise, operands: [f64; 3]) -> [f64; 3] {
+    let scales = p.scales().map(f64::from);
+    std::array::from_fn(|i| if scales[i] == 0.0 { 0.0 } else { operands[i] * scales[i] })
+}
+
 /// The value of a mode in exact arithmetic (to double precision), in integers modulo 2^32 where the compute type is an
 /// integer. Operands are in port order: DY first in backward modes (PW-R9).
 pub(in crate::reference) fn evaluate(p: &Pointwise, compute: DataType, operands: [f64; 3]) -> f64 {
-    let scales = p.scales();
-    let times = |i: usize| if scales[i] == 0.0 { 0.0 } else { operands[i] * f64::from(scales[i]) };
-    let [x, b, t] = std::array::from_fn(times);
+    let [x, b, t] = scaled(p, operands);
     let is_float = compute.is_floating();
     if is_float {
         return real(p, [x, b, t]);

@@ -211,6 +211,16 @@ fn scales_apply_to_x_and_b() {
 }
 
 #[test]
+fn by_0_an_operand_counts_as_0_whatever_it_is() {
+    let without_b = |mode| Pointwise { alpha1: 0.5, alpha2: 0.0, ..Pointwise::new(mode) };
+    for b in [7.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        assert_eq!(value(without_b(M::Add), &[3.0, b]), 1.5);
+        assert_eq!(value(without_b(M::Mul), &[3.0, b]), 0.0);
+        assert_eq!(value(without_b(M::CmpGt), &[3.0, b]), 1.0);
+    }
+}
+
+#[test]
 fn selection_and_logic_take_any_value_but_zero_as_true() {
     assert_eq!(plain(M::BinarySelect, &[3.0, 4.0, -0.5]), 3.0);
     assert_eq!(plain(M::BinarySelect, &[3.0, 4.0, -0.0]), 4.0);
