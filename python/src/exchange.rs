@@ -78,7 +78,7 @@ pub(crate) fn memory(object: &Bound<'_, PyAny>) -> PyResult<Option<View>> {
     }
 }
 
-/// The functions of an object's type, of the known version. What a type says is asked for once: it costs the host as much as a view does.
+/// The functions of an object's type, of the known version. Each type is asked once, as calls past PyTorch's dispatcher ask for every tensor's.
 fn functions(object: &Bound<'_, PyAny>) -> PyResult<Option<Functions>> {
     let asked = object.get_type();
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

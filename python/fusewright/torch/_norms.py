@@ -189,9 +189,9 @@ def _require_alone(norm: GroupNorm) -> None:
     if any(user.op != "output" and user.target not in READERS for user in _readers(norm.end)):
         raise Untranslatable("Inductor fuses it with what follows")
     source = norm.input
-    while source.target in OWN_MEMORY and isinstance(source.args[0], Node):
+    while _is_called(source) and source.target in OWN_MEMORY and isinstance(source.args[0], Node):
         source = source.args[0]
-    if source.op in ("call_function", "call_method") and not _is_written_by_a_core(source):
+    if _is_called(source) and not _is_written_by_a_core(source):
         raise Untranslatable("Inductor fuses it with what its operand is computed by")
 
 
@@ -202,6 +202,10 @@ def _readers(node: Node) -> Iterator[Node]:
             yield from _readers(user)
         else:
             yield user
+
+
+def _is_called(node: Node) -> bool:
+    return node.op in ("call_function", "call_method")
 
 
 def _is_view(node: Node, of: Node) -> bool:
