@@ -211,13 +211,18 @@ unsafe fn get_from(half: &Half, asked: Asked) -> Result<(), Refusal> {
     unsafe { half.get(asked.name, asked.of_type, asked.room, asked.count, asked.elements) }
 }
 
-/// Gets what is no descriptor: from the real library, or from us where it has none.
+/// Gets what is no descriptor: from the real library, or from us where it has none. Of how many engines there are we are asked first, as our numbers are the
+/// largest: programs look whether a number that they kept is below.
 ///
 /// # Safety
 /// As [`get`].
 unsafe fn get_values(function: &str, pair: &Pair, asked: Asked) -> u32 {
     let mut refusals = Vec::new();
-    for side in Side::BOTH {
+    let mut sides = Side::BOTH;
+    if asked.name == name::GRAPH_ENGINE_COUNT {
+        sides.reverse();
+    }
+    for side in sides {
         // SAFETY: as promised by the caller.
         match pair.half(side).and_then(|half| unsafe { get_from(&half, asked) }) {
             Ok(()) => {

@@ -116,7 +116,8 @@ static void both(void* handle, const char* first, int builds) {
     for (int at = 0; at < count; ++at) EXPECT(engines[at] >= OURS, is_ours_first ? at < ours : at >= THEIR_CONFIGS);
     EXPECT(engines[is_ours_first ? ours : 0], THEIRS);
     EXPECT(engines[is_ours_first ? ours + 1 : 1], THEIRS + 1);
-    EXPECT(number(graph, GRAPH_COUNT), 10);
+    // of all engines that were listed the numbers are below
+    for (int at = 0; at < count; ++at) EXPECT(engines[at] < number(graph, GRAPH_COUNT), 1);
 
     uint64_t memory[3] = {0};
     for (int at = 0; at < 3; ++at) EXPECT(CU(cuMemAlloc_v2, &memory[at], (size_t)4096), SUCCESS);
