@@ -119,8 +119,8 @@ def graph(case):
 class Peers(sweep.Peers):
     """cuDNN and eager PyTorch on one case."""
 
-    def __init__(self, plans, repetitions):
-        super().__init__(plans, repetitions)
+    def __init__(self, plans, repetitions, alone=False):
+        super().__init__(plans, repetitions, alone)
         self.torch.backends.cuda.matmul.allow_tf32 = True
 
     def operands(self, case):

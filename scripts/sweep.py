@@ -52,19 +52,20 @@ def time_plans(cudnn, handle, graph, pack, plans, time, record):
 class Peers:
     """cuDNN and PyTorch on one case; a sweep says what `operands` a case has, and measures them by `eager` and by `library` into a record."""
 
-    def __init__(self, plans, repetitions):
+    def __init__(self, plans, repetitions, alone=False):
         import cudnn
         import torch
         from triton.testing import do_bench
 
-        self.cudnn, self.torch, self.plans = cudnn, torch, plans
+        self.cudnn, self.torch, self.plans, self.alone = cudnn, torch, plans, alone
         self.handle = cudnn.create_handle()
         self.time = lambda run: do_bench(run, warmup=10, rep=repetitions, return_mode="median")
 
     def measure(self, case):
         record = dict(case=case["case"], flops=case["flops"])
         operands = self.operands(case)
-        for key, measured in (("torch_error", self.eager), ("verdict", self.library)):
+        measurements = [] if self.alone else [("torch_error", self.eager)]
+        for key, measured in [*measurements, ("verdict", self.library)]:
             try:
                 measured(case, operands, record)
             except Exception as error:
@@ -162,7 +163,8 @@ def run(about, draw, graph, peers, groups, describe, count):
     beside.add_argument("--plans", type=int, default=4)
     # as long as `fusewright bench` measures: shorter runs end before large products have heated the chip to its power limit
     beside.add_argument("--repetitions", type=int, default=100, help="milliseconds of measuring, each")
-    beside.set_defaults(run=lambda args: measure(args.folder, args.out, peers(args.plans, args.repetitions).measure))
+    beside.add_argument("--alone", action="store_true", help="the library that the loader finds, without PyTorch")
+    beside.set_defaults(run=lambda args: measure(args.folder, args.out, peers(args.plans, args.repetitions, args.alone).measure))
     shown = commands.add_parser("table")
     for name in ("folder", "ours", "peers"):
         shown.add_argument(name)

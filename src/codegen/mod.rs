@@ -52,6 +52,7 @@ mod sections;
 mod sweep;
 mod template;
 mod told;
+mod transposed;
 mod unfold;
 
 use std::collections::BTreeMap;
@@ -139,6 +140,9 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
             signature.fill(template!("sweep/pointwise.cu"), reduction::pointwise(graph, used, body)?)
         }
         Body::Columns(body) => signature.fill(template!("sweep/columns.cu"), columns::columns(graph, used, body)?),
+        Body::Transposed(body) => {
+            signature.fill(template!("sweep/transposed.cu"), transposed::transposed(graph, used, body)?)
+        }
         Body::Packed(body) => signature.fill(template!("sweep/packed.cu"), packed::packed(graph, used, body)?),
         Body::Reduction(body) => {
             signature.fill(template!("sweep/reduction.cu"), reduction::reduction(graph, used, body)?)

@@ -53,7 +53,7 @@ pub(super) struct SweepSpeller<'a> {
     /// Variables that hold the coordinates of the axes, and those that have been spelled so far.
     variables: Vec<Variable>,
     pub(super) uses: BTreeSet<Variable>,
-    /// Tensors whose vectors are not read where the tensor is, or not stored there, and the pointers by which they are.
+    /// Tensors whose vectors, or elements, are not read where the tensor is, or not stored there, and how they are.
     read_from: BTreeMap<TensorId, String>,
     stored_to: BTreeMap<TensorId, String>,
 }
@@ -73,8 +73,15 @@ impl<'a> SweepSpeller<'a> {
     }
 
     /// Reads the vectors of some tensors through other pointers.
-    pub(super) fn with_vectors_from(self, pointers: impl IntoIterator<Item = (TensorId, String)>) -> Self {
-        Self { read_from: pointers.into_iter().collect(), ..self }
+    pub(super) fn with_vectors_from(mut self, pointers: impl IntoIterator<Item = (TensorId, String)>) -> Self {
+        self.read_from.extend(pointers);
+        self
+    }
+
+    /// Takes the elements of some tensors at each point from elsewhere: as expressions of storage types.
+    pub(super) fn with_elements_from(mut self, elements: impl IntoIterator<Item = (TensorId, String)>) -> Self {
+        self.read_from.extend(elements);
+        self
     }
 
     /// Stores the vectors of some tensors through other pointers.
@@ -278,6 +285,10 @@ impl<'a> SweepSpeller<'a> {
                 Access::Vector => format!("v_{}[{}]", self.speller.graph.canonical_name(id), self.point()),
                 Access::BitsOfByte => {
                     format!("int(v_{} >> {} & 1u)", self.speller.graph.canonical_name(id), self.point())
+                }
+                Access::Strided if self.read_from.contains_key(&id) => {
+                    self.speller.used.add(names::storage_section(self.data_type(id)));
+                    format!("fw_value({})", self.read_from[&id])
                 }
                 Access::Strided | Access::Bits | Access::Bit => {
                     let offset = self.point_offset(id);

@@ -303,6 +303,14 @@ FW_INLINE void fw_load_raw(const fw_raw<Storage, N>& raw, Value (&values)[N]) {
   fw_load_vector(reinterpret_cast<const Storage*>(&raw), values);
 }
 
+//@ fw_store_words: FW_INLINE fw_raw
+// Elements as they lie in memory, to where no more than their words are aligned.
+template <typename Word, int N>
+FW_INLINE void fw_store_words(void* to, const fw_vector<Word, N>& words) {
+#pragma unroll
+  for (int e = 0; e < N; ++e) static_cast<Word*>(to)[e] = words.at[e];
+}
+
 //@ fw_byte_column: FW_INLINE fw_vector
 // Byte e of each of four pieces of 16 bytes.
 FW_INLINE unsigned fw_byte_column(const fw_vector<unsigned, 4> (&pieces)[4], unsigned e) {

@@ -19,6 +19,7 @@ use crate::relaxed;
 use crate::resample_cases;
 use crate::softmax_cases::softmaxes;
 use crate::stored_stage_cases;
+use crate::transposed_cases;
 use crate::type_cases;
 
 /// One graph of the suite.
@@ -56,6 +57,7 @@ pub(crate) fn all() -> Vec<Case> {
     type_cases::cases(&mut cases);
     gradient_weight_cases::cases(&mut cases);
     stored_stage_cases::cases(&mut cases);
+    transposed_cases::cases(&mut cases);
     cases
 }
 

@@ -18,6 +18,7 @@ const GOLDENS: &[&str] = &[
     "pw_logical_and_boolean",
     "pw_padded_strides_two_outputs",
     "pw_mask_gaps_between_lines",
+    "pw_transposed_two_operands",
     "red_genstats",
     "red_scaled_pixel",
     "red_split_channel",

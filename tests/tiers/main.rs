@@ -53,6 +53,7 @@ mod stationary;
 mod stored_gradients;
 mod stored_stage_cases;
 mod tap_rows;
+mod transposed_cases;
 mod type_cases;
 mod walks;
 mod warp_attention;

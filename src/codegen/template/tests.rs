@@ -177,6 +177,17 @@ fn with_narrow_steps(channels: i64) -> FinalizedGraph {
     graph.finalize().expect("well formed")
 }
 
+/// `y = x + r`, of which x is row-major and the others have channels innermost, in tiles that end early.
+fn with_two_layouts() -> FinalizedGraph {
+    let dim = [2, 40, 8, 10];
+    let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+    let x = graph.tensor(Tensor::new("x").row_major(dim));
+    let r = graph.tensor(Tensor::new("r").channels_last(dim));
+    let y = graph.pointwise("y", PointwiseMode::Add, &[x, r]);
+    *graph.set_output(y) = Tensor::new("y").channels_last(dim);
+    graph.finalize().expect("well formed")
+}
+
 /// A mask whose lines start inside bytes, which few graphs have.
 fn with_lines_inside_bytes() -> FinalizedGraph {
     let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
@@ -266,6 +277,7 @@ fn render_many(mut take: impl FnMut(&Source)) {
     render_on_chips(&Arc::new(with_averages_beside_a_gradient()), &mut take);
     render_on_chips(&Arc::new(with_peers()), &mut take);
     render_on_chips(&Arc::new(with_lines_inside_bytes()), &mut take);
+    render_on_chips(&Arc::new(with_two_layouts()), &mut take);
     use ConvolutionDirection::{BackwardData, BackwardFilter, Forward};
     for direction in [Forward, BackwardData, BackwardFilter] {
         for axes in [2, 3] {

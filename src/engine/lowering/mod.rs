@@ -28,6 +28,7 @@ mod sweep;
 mod tap_rows;
 mod tensor_map;
 mod totals;
+mod transposed;
 mod tuning;
 
 pub(super) use accept::{

@@ -17,6 +17,7 @@ use super::rows;
 use super::signal::around_signals;
 use super::sweep::{CoreAccumulators, SweepRequest, Width, elements, over, plan, span, to_u32, with_bytes_of_booleans};
 use super::totals::{with_following, with_moments};
+use super::transposed;
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Stage};
@@ -202,6 +203,10 @@ impl PassPlan<'_> {
             core: self.core,
         });
         let sweep = self.in_short_vectors(sweep);
+        if let Some(kernel) = transposed::kernel(self.graph, &sweep) {
+            let parameters = sweep_parameters(&kernel.sweep, None);
+            return builder.push("transposed", transposed::shape(&kernel), parameters, Body::Transposed(kernel));
+        }
         let core = self.core.filter(|_| sweep.accumulators.is_some()).map(|core| core.parameter);
         let threads = self.threads_of(&sweep);
         match sweep.access.values().any(|access| *access == Access::Bit) {

@@ -10,7 +10,7 @@ use crate::kernel::{
 };
 
 /// Widest access of a thread, in bytes.
-const ACCESS_BYTES: i64 = 16;
+pub(super) const ACCESS_BYTES: i64 = 16;
 
 /// Most channels of which a thread walks the windows at once.
 const WINDOW_CHANNELS: i64 = 8;
@@ -259,12 +259,22 @@ fn innermost(space: &IterationSpace) -> &Axis {
 
 /// Whether every vector of the tensor starts at a multiple of its access size.
 pub(super) fn is_vectorizable(graph: &FinalizedGraph, space: &IterationSpace, id: TensorId, vector: i64) -> bool {
+    is_vectorizable_along(graph, space, (id, space.axes.len() - 1), vector)
+}
+
+/// The same of vectors along an axis of the space.
+pub(super) fn is_vectorizable_along(
+    graph: &FinalizedGraph,
+    space: &IterationSpace,
+    (id, along): (TensorId, usize),
+    vector: i64,
+) -> bool {
     let tensor = graph.tensor(id);
-    let (_, outer) = space.axes.split_last().expect("a sweep has at least one axis");
     let access = (tensor.data_type.bytes() as i64 * vector).min(ACCESS_BYTES);
+    let is_apart = |(axis, of): (usize, &Axis)| axis == along || of.strides[&id] % vector == 0;
     tensor.data_type != DataType::Boolean
-        && innermost(space).strides[&id] == 1
-        && outer.iter().all(|axis| axis.strides[&id] % vector == 0)
+        && space.axes[along].strides[&id] == 1
+        && space.axes.iter().enumerate().all(is_apart)
         && tensor.alignment % access == 0
 }
 

@@ -19,6 +19,7 @@ mod pointwise;
 mod rows;
 mod score_gradients;
 mod score_program;
+mod transposed;
 mod turned_values;
 mod value_scaling;
 mod warp_attention;
@@ -49,6 +50,7 @@ pub use pointwise::{CombineKernel, FlagAction, PackedKernel, PointwiseKernel, Re
 pub use rows::{ColumnTotals, RowPhase, RowsKernel};
 pub use score_gradients::ScoreGradients;
 pub use score_program::{ScoreCap, ScoreProgram};
+pub use transposed::{TileOperand, TransposedKernel};
 pub use turned_values::TurnedValuesKernel;
 pub use value_scaling::ValueScaling;
 pub use warp_attention::{
@@ -66,6 +68,8 @@ pub enum Body {
     Pointwise(PointwiseKernel),
     /// One pass over the iteration space, of which threads keep what is the same along some axes.
     Columns(ColumnsKernel),
+    /// One pass over the iteration space, with operands that are contiguous along another axis than what is stored.
+    Transposed(TransposedKernel),
     /// One pass over the bytes of packed booleans.
     Packed(PackedKernel),
     /// One pass over the iteration space, reducing some of its axes.
@@ -133,6 +137,7 @@ impl Body {
         match self {
             Self::Pointwise(kernel) => (kernel.sweep.program.reads().collect(), kernel.sweep.stores.clone()),
             Self::Columns(kernel) => (kernel.sweep.program.reads().collect(), kernel.sweep.stores.clone()),
+            Self::Transposed(kernel) => (kernel.sweep.program.reads().collect(), kernel.sweep.stores.clone()),
             Self::Packed(kernel) => (kernel.sweep.program.reads().collect(), kernel.sweep.stores.clone()),
             Self::Reduction(kernel) => {
                 let targets = kernel.accumulations.iter().map(|accumulation| accumulation.target);

@@ -1,0 +1,168 @@
+//! Pointwise passes with operands in another layout: tiles of these go through shared memory.
+
+use super::combination::power_of_two_within;
+use super::sweep::{ACCESS_BYTES, elements, is_vectorizable_along, to_u32};
+use crate::engine::builder::Shape;
+use crate::graph::{DataType, FinalizedGraph, TensorId};
+use crate::kernel::{Access, Sweep, TileOperand, TransposedKernel};
+
+/// Threads of a block.
+const THREADS: u32 = 256;
+
+/// Points of a tile along either axis, where extents let it, and where elements have a byte: rows of 128 bytes.
+const SIDE: i64 = 64;
+const SIDE_OF_BYTES: i64 = 128;
+
+/// Points along either axis at least: of fewer, lines of L2 that a warp reads hold what its neighbours read.
+const FEWEST: i64 = 16;
+
+/// Bytes of shared memory that tiles have at most.
+const SHARED_BYTES: i64 = 48 << 10;
+
+/// The kernel of a sweep, where some of its operands are contiguous along another axis than what it stores.
+pub(super) fn kernel(graph: &FinalizedGraph, sweep: &Sweep) -> Option<TransposedKernel> {
+    let across = other_axis(graph, sweep)?;
+    let tile = tile(graph, sweep, across);
+    let mut kernel = TransposedKernel { sweep: sweep.clone(), across, tile, operands: Vec::new(), threads: THREADS };
+    for tensor in sweep.program.loads().filter(|&id| is_contiguous_along(graph, sweep, id, across)) {
+        let bytes = graph.tensor(tensor).data_type.bytes() as i64;
+        let widths = std::iter::successors(Some(ACCESS_BYTES / bytes), |width| (*width > 1).then_some(width / 2));
+        let fits = |&width: &i64| {
+            sweep.space.axes[across].extent % width == 0
+                && is_vectorizable_along(graph, &sweep.space, (tensor, across), width)
+        };
+        let vector = widths.into_iter().find(fits).unwrap_or(1);
+        let operand = TileOperand { tensor, bytes, vector, first_byte: kernel.shared_bytes() };
+        let is_new = kernel.operands.iter().all(|known| known.tensor != tensor);
+        if is_new && kernel.shared_bytes() + operand.tile_bytes(tile) <= SHARED_BYTES {
+            kernel.operands.push(operand);
+        }
+    }
+    let widest = kernel.operands.iter().map(|operand| operand.vector).max()?.max(sweep.vector);
+    kernel.threads = power_of_two_within(tile[0] * tile[1] / widest, THREADS);
+    Some(kernel)
+}
+
+/// Threads and blocks.
+pub(super) fn shape(kernel: &TransposedKernel) -> Shape {
+    let (grid, block) = ([to_u32(kernel.blocks()), 1], [kernel.threads, 1, 1]);
+    Shape { grid, block, shared_bytes: to_u32(kernel.shared_bytes()) }
+}
+
+/// The axis along which the largest operand is contiguous that is not so along the innermost axis. `None` where there is none, or threads read other
+/// points than theirs, or nothing is stored along the innermost axis.
+fn other_axis(graph: &FinalizedGraph, sweep: &Sweep) -> Option<usize> {
+    let axes = &sweep.space.axes;
+    let inner = axes.last()?;
+    let program = &sweep.program;
+    let reads_elsewhere = program.moved().count() != program.loads().count() || program.windows().next().is_some();
+    let is_stored_along = sweep.stores.iter().all(|id| inner.strides[id] == 1);
+    let is_bit = |access: &Access| *access == Access::Bit;
+    if reads_elsewhere
+        || !is_stored_along
+        || sweep.access.values().any(is_bit)
+        || sweep.ragged
+        || sweep.accumulators.is_some()
+        || inner.extent < FEWEST
+    {
+        return None;
+    }
+    let has = |id: TensorId| {
+        let outer = (0..axes.len() - 1).filter(|&axis| axes[axis].extent >= FEWEST);
+        outer.into_iter().find(|&axis| is_contiguous_along(graph, sweep, id, axis)).map(|axis| (id, axis))
+    };
+    let found = program.loads().filter(|id| sweep.access[id] == Access::Strided).filter_map(has);
+    found.max_by_key(|(id, _)| elements(graph.tensor(*id))).map(|(_, axis)| axis)
+}
+
+/// Whether an operand is contiguous along an outer axis, and has elements along the innermost.
+fn is_contiguous_along(graph: &FinalizedGraph, sweep: &Sweep, id: TensorId, axis: usize) -> bool {
+    let axes = &sweep.space.axes;
+    let is_apart = axes.last().is_some_and(|inner| inner.strides[&id] != 0 && inner.strides[&id] != 1);
+    let is_moved = sweep.access[&id] == Access::Strided && graph.tensor(id).data_type != DataType::Boolean;
+    is_moved && is_apart && axes[axis].strides[&id] == 1
+}
+
+/// Points of a tile along the innermost axis and the other: as many of one as of the other, unless extents end before.
+fn tile(graph: &FinalizedGraph, sweep: &Sweep, across: usize) -> [i64; 2] {
+    let moved = sweep.access.iter().filter(|(_, access)| **access != Access::Parameter);
+    let smallest = moved.map(|(&id, _)| graph.tensor(id).data_type).filter(|kind| *kind != DataType::Boolean);
+    let is_of_bytes = smallest.into_iter().any(|kind| kind.bytes() == 1);
+    let side = if is_of_bytes { SIDE_OF_BYTES } else { SIDE };
+    let extent = |axis: usize| sweep.space.axes[axis].extent.value();
+    let within = |extent: i64, most: i64| i64::from(power_of_two_within(extent, to_u32(most)));
+    let [inner, other] = [extent(sweep.space.axes.len() - 1), extent(across)];
+    let other_side = within(other, side * side / within(inner, side));
+    [within(inner, side * side / other_side), other_side]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::engine::lowering::sweep::{SweepRequest, plan};
+    use crate::graph::{Graph, PointwiseMode, Tensor};
+    use crate::kernel::StageProgram;
+
+    /// The kernel of `y = x + r` of images, with channels innermost but in x, and x's operand.
+    fn kernel_of(dim: [i64; 4], data_type: DataType) -> Option<TransposedKernel> {
+        kernel_with(Tensor::new("x").row_major(dim), data_type)
+    }
+
+    fn kernel_with(x: Tensor, data_type: DataType) -> Option<TransposedKernel> {
+        let mut graph = Graph::new().io_data_type(data_type).compute_data_type(DataType::Float);
+        let dim = [x.dim[0], x.dim[1], x.dim[2], x.dim[3]];
+        let x = graph.tensor(x);
+        let r = graph.tensor(Tensor::new("r").channels_last(dim));
+        let y = graph.pointwise("y", PointwiseMode::Add, &[x, r]);
+        *graph.set_output(y) = Tensor::new("y").channels_last(dim);
+        let graph = graph.finalize().expect("well formed");
+        let sweep = plan(SweepRequest {
+            graph: &graph,
+            extents: &dim,
+            program: StageProgram::of(&graph, graph.operation_ids(), None),
+            stores: graph.outputs().collect(),
+            targets: Vec::new(),
+            reduced: BTreeSet::new(),
+            core: None,
+        });
+        kernel(&graph, &sweep)
+    }
+
+    /// The tile, vectors of the operand and of points, threads and blocks.
+    fn shape_of(dim: [i64; 4], data_type: DataType) -> ([i64; 2], i64, i64, u32, i64) {
+        let kernel = kernel_of(dim, data_type).expect("a kernel");
+        let [operand] = kernel.operands[..] else { panic!("{:?}", kernel.operands) };
+        (kernel.tile, operand.vector, kernel.sweep.vector, kernel.threads, kernel.blocks())
+    }
+
+    #[test]
+    fn tiles_have_rows_of_whole_lines_both_ways() {
+        assert_eq!(shape_of([2, 128, 32, 32], DataType::Half), ([64, 64], 8, 8, 256, 2 * 2 * 16));
+        assert_eq!(shape_of([2, 128, 32, 32], DataType::Float), ([64, 64], 4, 4, 256, 2 * 2 * 16));
+        assert_eq!(shape_of([2, 128, 32, 32], DataType::Int8), ([128, 128], 16, 16, 256, 2 * 8));
+    }
+
+    #[test]
+    fn tiles_end_with_short_axes_and_are_longer_along_the_other() {
+        assert_eq!(shape_of([2, 16, 32, 32], DataType::Half), ([16, 256], 8, 8, 256, 2 * 4));
+        assert_eq!(shape_of([2, 256, 4, 4], DataType::Half), ([256, 16], 8, 8, 256, 2));
+        assert_eq!(shape_of([1, 16, 4, 4], DataType::Half), ([16, 16], 8, 8, 32, 1));
+    }
+
+    #[test]
+    fn vectors_are_as_wide_as_each_layout_lets_them() {
+        assert_eq!(shape_of([2, 64, 7, 7], DataType::Half), ([64, 64], 1, 8, 256, 2));
+        assert_eq!(shape_of([2, 65, 8, 8], DataType::Half), ([64, 64], 8, 1, 256, 4));
+    }
+
+    #[test]
+    fn few_channels_or_pixels_and_one_layout_are_left_to_other_passes() {
+        assert!(kernel_of([2, 15, 32, 32], DataType::Half).is_none());
+        assert!(kernel_of([2, 64, 3, 5], DataType::Half).is_none());
+        assert!(kernel_with(Tensor::new("x").channels_last([2, 64, 32, 32]), DataType::Half).is_none());
+        let bits = Tensor::new("x").row_major([2, 64, 32, 32]).data_type(DataType::Boolean);
+        assert!(kernel_with(bits, DataType::Half).is_none());
+    }
+}
