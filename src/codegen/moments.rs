@@ -6,9 +6,7 @@ use serde::Serialize;
 
 use super::index::{as_index, definition_lines, index_type, spell, within};
 use super::names;
-use super::reduction::{
-    Following, KeptText, accumulators, declarations, dense_offset, fits, offset, points, reduction_tree, resident,
-};
+use super::reduction::{Following, KeptText, dense_offset, fits, offset, points, reduction_tree, resident};
 use super::sections::Used;
 use super::sweep::{SweepSpeller, accumulated_in_float, cut};
 use crate::error::Error;
@@ -19,6 +17,9 @@ use crate::kernel::{CombineMomentsKernel, Index, MomentsKernel, Parts, Reduction
 /// outlier cancel by as many bits as a block's number of points has, so few points do for small blocks; but one of them alone is the outlier, of
 /// 16 values by which an inverse deviation was 27 roundings off.
 const FIRST_POINTS: [(i64, i64); 2] = [(1024, 4), (i64::MAX, 8)];
+
+/// Parts that a thread of a combination reads at once.
+const PARTS_AT_ONCE: u32 = 4;
 
 /// What `sweep/moments.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
@@ -34,13 +35,18 @@ pub(super) struct MomentsText {
     steps: String,
     /// Sums of a thread: one, or one for each point of a vector of kept points.
     width: i64,
-    /// Accumulators, each of its identity.
-    declarations: Vec<String>,
     first: FirstText,
-    /// Condition of threads that write, and where kept point `e` of a thread lies in the partials.
+    /// All sums of a thread: of differences, of their squares, of values; so many are added up with those of others at once.
+    sums: i64,
+    at_once: i64,
+    /// Which sum `sum` of each of these is.
+    parts: Vec<String>,
+    /// Threads that are added up, as arguments of `fw_tree`, and threads of the block.
+    tree: String,
+    /// Condition of threads that write, of kept point `e` of a thread, and where it lies in the partials.
     writes: String,
+    guard: Option<String>,
     place: String,
-    trees: Vec<String>,
 }
 
 /// A block's first points, of which the shift is chosen.
@@ -54,9 +60,9 @@ struct FirstText {
 }
 
 pub(super) fn moments(graph: &FinalizedGraph, used: &mut Used, kernel: &MomentsKernel) -> Result<MomentsText, Error> {
-    ["FW_SHARED", "fw_let_next_launch_start", "fw_sum"].into_iter().for_each(|section| used.add(section));
+    ["FW_SHARED", "fw_let_next_launch_start", "fw_sum", "fw_tree"].into_iter().for_each(|section| used.add(section));
     let reduction = &kernel.reduction;
-    let (sweep, width) = (&reduction.sweep, accumulators(reduction));
+    let (sweep, width) = (&reduction.sweep, reduction.accumulators());
     let point = point(reduction);
     let place = dense_offset(&sweep.space.axes) + Index::local("e") * if width == 1 { 0 } else { 1 };
     let mut uses = place.variables();
@@ -64,21 +70,21 @@ pub(super) fn moments(graph: &FinalizedGraph, used: &mut Used, kernel: &MomentsK
     let sum = kernel.sum();
     let text = SweepSpeller::new(graph, used, sweep, &[sum]).text_with(|speller| {
         let value = accumulated_in_float(speller, sum.source);
+        let at = if width == 1 { Index::ZERO } else { Index::local(point) };
+        let [differences, squares, values] =
+            [0, 1, 2].map(|sum| format!("sums[{}]", spell(&(at.clone() + Index::from(sum * width)))));
         vec![
             format!("const float difference = {value} - shift[{point}];"),
-            format!("acc0[{point}] = fw_sum(acc0[{point}], difference);"),
-            format!("acc1[{point}] = fmaf(difference, difference, acc1[{point}]);"),
-            format!("acc2[{point}] = fw_sum(acc2[{point}], {value});"),
+            format!("{differences} = fw_sum({differences}, difference);"),
+            format!("{squares} = fmaf(difference, difference, {squares});"),
+            format!("{values} = fw_sum({values}, {value});"),
         ]
     });
     uses.extend(text.uses.iter().copied());
     let (kept, reduced) = points(reduction, &mut uses);
     let tree = reduction_tree(reduction);
     let place = format!("(unsigned long long)(blockIdx.y) * {} + {}", sweep.space.points_where(false), within(&place));
-    let mut trees = Vec::new();
-    for (number, accumulation) in reduction.accumulations.iter().enumerate() {
-        trees.push(tree.spell(used, number, accumulation, format!("partial{number}[{place}] = total;"))?);
-    }
+    let (sums, at_once) = (MomentsKernel::SUMS * width, kernel.sums_at_once());
     Ok(MomentsText {
         threads: reduction.columns * reduction.rows,
         resident: resident(reduction),
@@ -88,17 +94,20 @@ pub(super) fn moments(graph: &FinalizedGraph, used: &mut Used, kernel: &MomentsK
         coordinates: reduced.coordinates.clone(),
         steps: reduced.steps(text.evaluate()?)?,
         width,
-        declarations: declarations(reduction),
         first,
+        sums,
+        at_once,
+        parts: (0..sums / at_once).map(|part| spell(&(Index::local("sum") + Index::from(part * at_once)))).collect(),
+        tree: tree.arguments(),
         writes: tree.writes().to_owned(),
+        guard: tree.guard().map(str::to_owned),
         place,
-        trees,
     })
 }
 
 /// The accumulator of a point.
 fn point(reduction: &ReductionKernel) -> &'static str {
-    if accumulators(reduction) == 1 { "0" } else { "e" }
+    if reduction.accumulators() == 1 { "0" } else { "e" }
 }
 
 impl FirstText {
@@ -142,6 +151,8 @@ pub(super) struct CombineMomentsText {
     k: String,
     columns: u32,
     rows: u32,
+    /// Parts that a thread reads at once.
+    group: u32,
     kept: i64,
     /// Parts, one over the points of a set, points of every part, those that are left for the first parts, and so many of these each at most.
     parts: i64,
@@ -192,6 +203,7 @@ pub(super) fn combine_moments(
         },
         columns: *columns,
         rows: *rows,
+        group: PARTS_AT_ONCE,
         kept,
         parts: count,
         reciprocal: format!("(1.0 / {points}.0)"),

@@ -40,7 +40,7 @@ fn values_and_sums(kernel: &ReductionKernel) -> i64 {
     let sweep = &kernel.sweep;
     let read: BTreeSet<TensorId> = sweep.program.reads().collect();
     let vectors = read.iter().filter(|id| sweep.access.get(id).is_some_and(is_whole)).count() as i64;
-    vectors * sweep.vector + accumulators(kernel) * kernel.accumulations.len() as i64
+    vectors * sweep.vector + kernel.accumulators() * kernel.accumulations.len() as i64
 }
 
 /// What `sweep/pointwise.cu` reads beside the function's name and parameters.
@@ -167,6 +167,16 @@ impl Tree {
         &self.writes
     }
 
+    /// The condition under which kept point `e` of a thread has totals, where some have none.
+    pub(super) fn guard(&self) -> Option<&str> {
+        self.guard.as_deref()
+    }
+
+    /// Which of the threads that a total is of a thread is, how many these are, from one to the next, and threads of the block: arguments of `fw_tree`.
+    pub(super) fn arguments(&self) -> String {
+        format!("{}, {}, {}, {}", self.thread, self.leaves, self.stride, self.threads)
+    }
+
     pub(super) fn spell(
         &self,
         used: &mut Used,
@@ -189,6 +199,9 @@ pub(super) fn accumulator(number: usize) -> String {
     format!("acc{number}")
 }
 
+/// Splits that a thread of a combination reads at once.
+const SPLITS_AT_ONCE: u32 = 8;
+
 /// What `sweep/combine.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
 pub(super) struct CombineText {
@@ -197,6 +210,8 @@ pub(super) struct CombineText {
     /// The kept element of a column of threads; rows of threads.
     k: String,
     rows: u32,
+    /// Splits that a thread reads at once.
+    group: u32,
     /// The part of the splits that a row of blocks combines, where there are several.
     part: Option<PartText>,
     splits: Number,
@@ -243,7 +258,7 @@ pub(super) fn reduction(
         used.add("fw_let_next_launch_start");
     }
     let sweep = &kernel.sweep;
-    let point = if accumulators(kernel) == 1 { "0" } else { "e" };
+    let point = if kernel.accumulators() == 1 { "0" } else { "e" };
     let index = index_type(sweep.wide_index);
     let results = results(kernel);
     let text = SweepSpeller::new(graph, used, sweep, &kernel.accumulations).text(&kernel.accumulations, point);
@@ -410,6 +425,7 @@ pub(super) fn combine(graph: &FinalizedGraph, used: &mut Used, kernel: &CombineK
             columns => format!("{} * {columns} + threadIdx.x", as_index(is_wide(kernel), "blockIdx.x")),
         },
         rows: kernel.rows,
+        group: SPLITS_AT_ONCE,
         part: (kernel.parts > 1)
             .then(|| PartText { each: (kernel.splits + kernel.parts - 1) / kernel.parts, all: kernel.splits }),
         splits: Number::count(graph.is_dynamic(), "splits", kernel.splits),
@@ -436,13 +452,8 @@ pub(super) fn fits(space: &IterationSpace, tensors: &[TensorId], partials: i64) 
     tensors.iter().map(last).chain([partials]).all(|offset| offset <= i64::from(i32::MAX))
 }
 
-/// Accumulators of a thread: one, or one for each point of a vector of kept points.
-pub(super) fn accumulators(kernel: &ReductionKernel) -> i64 {
-    if kernel.reduce_vector { 1 } else { kernel.sweep.vector }
-}
-
 pub(super) fn reduction_tree(kernel: &ReductionKernel) -> Tree {
-    let (width, threads) = (accumulators(kernel), kernel.columns * kernel.rows);
+    let (width, threads) = (kernel.accumulators(), kernel.columns * kernel.rows);
     let kept = vectors(&kernel.sweep, |axis| !axis.reduced);
     let last = kernel.sweep.space.axes.len() - 1;
     let extent = kernel.sweep.space.axes[last].extent;
@@ -482,7 +493,7 @@ fn results(kernel: &ReductionKernel) -> Vec<Index> {
             }
             _ => (dense_offset(axes), Number::ONE),
         };
-        let step = if accumulators(kernel) == 1 { 0.into() } else { step };
+        let step = if kernel.accumulators() == 1 { 0.into() } else { step };
         first + Index::local("e") * step
     };
     kernel.accumulations.iter().map(result).collect()
@@ -490,7 +501,7 @@ fn results(kernel: &ReductionKernel) -> Vec<Index> {
 
 /// `float acc0[2] = {0.0f, 0.0f};`
 pub(super) fn declarations(kernel: &ReductionKernel) -> Vec<String> {
-    let count = accumulators(kernel) as usize;
+    let count = kernel.accumulators() as usize;
     let declaration = |(number, accumulation): (usize, &Accumulation)| {
         let identities = vec![names::combine_identity(accumulation.combine); count].join(", ");
         format!("float {}[{count}] = {{{identities}}};", accumulator(number))

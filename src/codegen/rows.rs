@@ -1,5 +1,7 @@
 //! Records of the skeletons for rows.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::index::{as_index, definition_lines, index_type};
@@ -9,11 +11,16 @@ use super::sections::Used;
 use super::sweep::{SweepSpeller, coordinates, enters};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{Accumulation, Index, Number, RowPhase, RowsKernel, Sweep, needed};
+use crate::kernel::{Access, Accumulation, Index, Number, RowPhase, RowsKernel, Sweep, needed};
 
 /// Threads of a multiprocessor that evaluate rows: so few have registers for the vectors of theirs (measured beside 512 and 1,024:
-/// `docs/performance-notes.md`, "Norms of rows").
+/// `docs/performance-notes.md`, "Norms of rows"); more where these are few, or are read again behind statistics that are stored.
 const RESIDENT_THREADS: u32 = 768;
+const MOST_RESIDENT_THREADS: u32 = 1024;
+
+/// Elements that a thread keeps from phase to phase, up to which it has enough of fewer registers, and where it reads them again.
+const FEW_ELEMENTS: i64 = 32;
+const FEW_ELEMENTS_BESIDE_STATISTICS: i64 = 48;
 
 /// Vectors of a thread, and of a row's part in a block, up to which loops over them are unrolled: so many stay in the registers of a multiprocessor.
 const UNROLLED: i64 = 16;
@@ -34,7 +41,9 @@ pub(super) struct RowsText {
     span: u32,
     /// The distance at which lanes that share a row are combined first.
     half: u32,
+    /// Warps of a row, and floats of shared memory for these.
     warps: u32,
+    pitch: u32,
     /// The row of a row of threads.
     row: String,
     vectors: i64,
@@ -114,7 +123,7 @@ pub(super) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel)
     let spelling = PhaseSpelling { graph, kernel, at: "0", vectors_from: Vec::new() };
     Ok(RowsText {
         threads,
-        resident: (RESIDENT_THREADS / threads).max(1),
+        resident: (resident_threads(kernel) / threads).max(1),
         index: index_type(is_wide),
         cluster: kernel.cluster,
         columns: kernel.columns,
@@ -122,6 +131,7 @@ pub(super) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel)
         span: kernel.threads_of_a_row(),
         half: kernel.columns.min(32) / 2,
         warps: kernel.warps_of_a_row(),
+        pitch: kernel.warp_pitch(),
         row: row(graph, kernel, is_wide),
         vectors: kernel.vectors,
         each,
@@ -130,6 +140,24 @@ pub(super) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel)
         shares,
         phases: spelling.phases(used)?,
     })
+}
+
+/// Threads of a multiprocessor that registers shall leave room for.
+fn resident_threads(kernel: &RowsKernel) -> u32 {
+    let vectors = |phase: &RowPhase| -> BTreeSet<TensorId> {
+        let points = phase.points.iter();
+        points
+            .flat_map(|sweep| sweep.program.loads().filter(|id| sweep.access.get(id) == Some(&Access::Vector)))
+            .collect()
+    };
+    let phases: Vec<BTreeSet<TensorId>> = kernel.phases.iter().map(vectors).collect();
+    let is_kept = |id: &TensorId| phases.iter().filter(|read| read.contains(id)).count() > 1;
+    let all: BTreeSet<TensorId> = phases.iter().flatten().copied().filter(is_kept).collect();
+    let vector = kernel.sweeps().map(|sweep| sweep.vector).max().unwrap_or(1);
+    let elements = kernel.vectors_of_a_thread() * vector * all.len() as i64;
+    let stores_statistics = kernel.phases.iter().any(|phase| phase.row.is_some());
+    let few = if stores_statistics { FEW_ELEMENTS_BESIDE_STATISTICS } else { FEW_ELEMENTS };
+    if elements <= few { MOST_RESIDENT_THREADS } else { RESIDENT_THREADS }
 }
 
 /// A thread among those of a row.
@@ -187,7 +215,7 @@ impl PhaseSpelling<'_> {
         let mut totals = Vec::new();
         let RowsKernel { rows, cluster, elements, .. } = *self.kernel;
         let at_once = self.kernel.rows_at_once();
-        let [warps, blocks] = [self.kernel.warps_of_a_row() * rows * at_once, cluster * at_once].map(i64::from);
+        let [warps, blocks] = [self.kernel.warp_pitch() * rows * at_once, cluster * at_once].map(i64::from);
         let all_warps = warps * self.kernel.accumulations().count() as i64;
         for (number, accumulation) in phase.accumulations.iter().enumerate() {
             let place = (before + number) as i64;

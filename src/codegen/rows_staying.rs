@@ -30,6 +30,7 @@ pub(super) struct StayingText {
     /// The distance at which lanes that share a row are combined first.
     half: u32,
     warps: u32,
+    pitch: u32,
     /// Row `u` of a row of threads in a round.
     row: String,
     vectors: i64,
@@ -122,6 +123,7 @@ pub(super) fn rows_staying(
         span: kernel.threads_of_a_row(),
         half: kernel.columns.min(32) / 2,
         warps: kernel.warps_of_a_row(),
+        pitch: kernel.warp_pitch(),
         row: row(rows, at_once),
         vectors: kernel.vectors,
         each,

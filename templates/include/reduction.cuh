@@ -69,16 +69,16 @@ FW_INLINE float fw_lanes_totals(float (&x)[COUNT], const Combine& combine) {
 }
 
 //@ fw_warps_total: FW_INLINE fw_vector
-// The parts of WARPS warps, a power of two, in order; where there are four or more, they lie at a multiple of 16 bytes.
+// The parts of WARPS warps in order; where there are more than two, they lie at a multiple of 16 bytes, and the last four have room to end.
 template <int WARPS, typename Combine>
 FW_INLINE float fw_warps_total(const float* parts, const Combine& combine) {
-  constexpr int WIDTH = WARPS < 4 ? WARPS : 4;
+  constexpr int WIDTH = WARPS < 3 ? WARPS : 4;
   float total = 0.0f;
 #pragma unroll
   for (int first = 0; first < WARPS; first += WIDTH) {
     const auto some = *reinterpret_cast<const fw_vector<float, WIDTH>*>(parts + first);
 #pragma unroll
-    for (int w = 0; w < WIDTH; ++w) total = first + w == 0 ? some.at[0] : combine(total, some.at[w]);
+    for (int w = 0; w < WIDTH && first + w < WARPS; ++w) total = first + w == 0 ? some.at[0] : combine(total, some.at[w]);
   }
   return total;
 }
@@ -121,25 +121,30 @@ FW_INLINE float fw_block_total(float x, float* totals, const Combine& combine) {
 
 //@ fw_tree: FW_INLINE
 // Combines WIDTH values of each thread over the `leaves` threads, a power of two, that differ in `thread` alone, up to eight at a time
-// and in a fixed order; thread 0 of them finds total e at `shared[e * threads + lane]`. Neighbours are `stride` of the block's threads apart.
+// and in a fixed order; all of them find total e at `shared[e * threads + lane]` of thread 0. Neighbours are `stride` of the block's threads
+// apart. Whatever is combined next is shared out among all of them, and its operands are asked for at once.
 template <int WIDTH, typename Value, typename Combine>
 FW_INLINE void fw_tree(Value* shared, const Value (&values)[WIDTH], unsigned lane, unsigned thread, unsigned leaves, unsigned stride,
                        unsigned threads, const Combine& combine) {
 #pragma unroll
   for (int e = 0; e < WIDTH; ++e) shared[e * threads + lane] = values[e];
+  Value* const first = shared + (lane - thread * stride);
+  const unsigned all = leaves;
 #pragma unroll 1
   while (leaves > 1) {
-    const unsigned left = leaves > 8 ? leaves / 8 : 1;
+    const unsigned left = leaves > 8 ? leaves / 8 : 1, bits = __popc(left - 1);
     __syncthreads();
-    if (thread < left) {
-#pragma unroll 4
-      for (int e = 0; e < WIDTH; ++e) {
-        Value* const mine = shared + e * threads + lane;
-        Value total = *mine;
-        for (unsigned other = left; other < leaves; other += left) total = combine(total, mine[other * stride]);
-        *mine = total;
+#pragma unroll 1
+    for (unsigned item = thread; item < WIDTH * left; item += all) {
+      Value* const mine = first + ((item >> bits) * threads + (item & (left - 1)) * stride);
+      Value total = *mine;
+#pragma unroll
+      for (unsigned other = 1; other < 8; ++other) {
+        if (other * left < leaves) total = combine(total, mine[other * left * stride]);
       }
+      *mine = total;
     }
     leaves = left;
   }
+  __syncthreads();
 }

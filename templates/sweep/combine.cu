@@ -25,11 +25,26 @@ const ${ index }$ first = blockIdx.y * ${ part.each }$, end = min(first + ${ par
 float ${ accumulation.name }$[1] = {${ accumulation.identity }$};
 <%- endfor %>
 if (k < ${ kept }$) {
-#pragma unroll 8
-for (${ index }$ split = <% if part %>first + <% endif %>threadIdx.y; split < <% if part %>end<% else %>${ splits }$<% endif %>; split += ${ rows }$) {
+#pragma unroll 1
+for (${ index }$ next = <% if part %>first + <% endif %>threadIdx.y; next < <% if part %>end<% else %>${ splits }$<% endif %>; next += ${ group * rows }$) {
 <%- for accumulation in accumulations %>
-${ accumulation.name }$[0] = ${ accumulation.combine }$(${ accumulation.name }$[0], ${ accumulation.partial }$[${ partial }$]);
+float read_${ accumulation.name }$[${ group }$];
 <%- endfor %>
+#pragma unroll
+for (unsigned g = 0; g < ${ group }$; ++g) {
+const ${ index }$ split = next + g * ${ rows }$;
+if (split >= <% if part %>end<% else %>${ splits }$<% endif %>) continue;
+<%- for accumulation in accumulations %>
+read_${ accumulation.name }$[g] = ${ accumulation.partial }$[${ partial }$];
+<%- endfor %>
+}
+#pragma unroll
+for (unsigned g = 0; g < ${ group }$; ++g) {
+if (next + g * ${ rows }$ >= <% if part %>end<% else %>${ splits }$<% endif %>) continue;
+<%- for accumulation in accumulations %>
+${ accumulation.name }$[0] = ${ accumulation.combine }$(${ accumulation.name }$[0], read_${ accumulation.name }$[g]);
+<%- endfor %>
+}
 }
 }
 <%- for accumulation in accumulations %>

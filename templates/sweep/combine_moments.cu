@@ -30,13 +30,28 @@ fw_wait_for_previous_launch();
 double total = 0.0, sum = 0.0, squares = 0.0, shift = 0.0;
 if (k < ${ kept }$) {
 shift = double(partial3[k]);
-#pragma unroll 4
-for (${ index }$ part = threadIdx.y; part < ${ parts }$; part += ${ rows }$) {
-const double further = double(partial3[${ partial }$]) - shift, points = points_of(part);
-const double part_sum = double(partial0[${ partial }$]);
-total += double(partial2[${ partial }$]);
+#pragma unroll 1
+for (${ index }$ next = threadIdx.y; next < ${ parts }$; next += ${ group * rows }$) {
+float read[${ group }$][4];
+#pragma unroll
+for (unsigned g = 0; g < ${ group }$; ++g) {
+const ${ index }$ part = next + g * ${ rows }$;
+if (part >= ${ parts }$) continue;
+read[g][0] = partial0[${ partial }$];
+read[g][1] = partial1[${ partial }$];
+read[g][2] = partial2[${ partial }$];
+read[g][3] = partial3[${ partial }$];
+}
+#pragma unroll
+for (unsigned g = 0; g < ${ group }$; ++g) {
+const ${ index }$ part = next + g * ${ rows }$;
+if (part >= ${ parts }$) continue;
+const double further = double(read[g][3]) - shift, points = points_of(part);
+const double part_sum = double(read[g][0]);
+total += double(read[g][2]);
 sum += part_sum + points * further;
-squares += double(partial1[${ partial }$]) + further * (2.0 * part_sum + points * further);
+squares += double(read[g][1]) + further * (2.0 * part_sum + points * further);
+}
 }
 }
 const double sums[3] = {total, sum, squares};

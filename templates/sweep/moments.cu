@@ -36,11 +36,26 @@ if (${ writes }$) {
 for (int e = 0; e < ${ width }$; ++e) partial3[${ place }$] = shift[e];
 }
 
-<%- for declaration in declarations %>
-${ declaration }$
-<%- endfor %>
+float sums[${ sums }$] = {};  // of differences, of their squares, and of values
 ${ steps }$
-<%- for tree in trees %>
-${ tree }$
+<%- for part in parts %>
+{
+float part[${ at_once }$];
+#pragma unroll
+for (int sum = 0; sum < ${ at_once }$; ++sum) part[sum] = sums[${ part }$];
+fw_tree<${ at_once }$>(shared, part, lane, ${ tree }$, [](float a, float b) { return fw_sum(a, b); });
+if (${ writes }$) {
+#pragma unroll
+for (int sum = 0; sum < ${ at_once }$; ++sum) {
+const int which = (${ part }$) / ${ width }$, e = (${ part }$) % ${ width }$;
+<%- if guard %>
+if (!(${ guard }$)) continue;
+<%- endif %>
+float* const partial = which == 0 ? partial0 : which == 1 ? partial1 : partial2;
+partial[${ place }$] = shared[sum * ${ threads }$ + lane];
+}
+}
+__syncthreads();
+}
 <%- endfor %>
 }

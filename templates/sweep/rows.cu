@@ -60,12 +60,12 @@ ${ total.name }$[0] = fw_lanes_total<${ half }$, 1>(${ total.name }$[0], [](floa
 <%- if shares %>
 if (threadIdx.x % 32 == 0) {
 <%- for total in phase.totals %>
-shared[${ total.place }$ + threadIdx.y * ${ warps }$ + warp] = ${ total.name }$[0];
+shared[${ total.place }$ + threadIdx.y * ${ pitch }$ + warp] = ${ total.name }$[0];
 <%- endfor %>
 }
 __syncthreads();
 <%- for total in phase.totals %>
-${ total.name }$[0] = fw_warps_total<${ warps }$>(shared + ${ total.place }$ + threadIdx.y * ${ warps }$, [](float a, float b) { return ${ total.combine }$(a, b); });
+${ total.name }$[0] = fw_warps_total<${ warps }$>(shared + ${ total.place }$ + threadIdx.y * ${ pitch }$, [](float a, float b) { return ${ total.combine }$(a, b); });
 <%- endfor %>
 <%- endif %>
 <%- if cluster > 1 %>

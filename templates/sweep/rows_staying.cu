@@ -113,7 +113,7 @@ ${ phase.points.evaluate }$
 float parts[${ phase.halved.count }$] = {${ phase.halved.values }$};
 const float part = fw_lanes_totals(parts, [](float a, float b) { return ${ phase.halved.combine }$(a, b); });
 if (threadIdx.x % ${ phase.halved.lanes }$ == 0)
-shared[${ phase.halved.place }$ + threadIdx.x % 32 / ${ phase.halved.lanes }$ * ${ warps * rows }$ + threadIdx.y * ${ warps }$ + warp] = part;
+shared[${ phase.halved.place }$ + threadIdx.x % 32 / ${ phase.halved.lanes }$ * ${ pitch * rows }$ + threadIdx.y * ${ pitch }$ + warp] = part;
 }
 <%- else %>
 <%- for total in phase.totals %>
@@ -121,7 +121,7 @@ shared[${ phase.halved.place }$ + threadIdx.x % 32 / ${ phase.halved.lanes }$ * 
 for (int u = 0; u < ${ at_once }$; ++u) {
 ${ total.name }$[u] = fw_lanes_total<${ half }$, 1>(${ total.name }$[u], [](float a, float b) { return ${ total.combine }$(a, b); });
 <%- if shares %>
-if (threadIdx.x % 32 == 0) shared[${ total.place }$ + u * ${ warps * rows }$ + threadIdx.y * ${ warps }$ + warp] = ${ total.name }$[u];
+if (threadIdx.x % 32 == 0) shared[${ total.place }$ + u * ${ pitch * rows }$ + threadIdx.y * ${ pitch }$ + warp] = ${ total.name }$[u];
 <%- endif %>
 }
 <%- endfor %>
@@ -133,7 +133,7 @@ __syncthreads();
 <%- for total in phase.totals %>
 #pragma unroll
 for (int u = 0; u < ${ at_once }$; ++u) {
-const float part = fw_warps_total<${ warps }$>(shared + ${ total.place }$ + u * ${ warps }$, [](float a, float b) { return ${ total.combine }$(a, b); });
+const float part = fw_warps_total<${ warps }$>(shared + ${ total.place }$ + u * ${ pitch }$, [](float a, float b) { return ${ total.combine }$(a, b); });
 if (threadIdx.x < ${ cluster }$) fw_store_to_block(shared + ${ total.met }$ + u * ${ cluster }$ + rank, threadIdx.x, part);
 }
 <%- endfor %>
@@ -146,7 +146,7 @@ for (int u = 0; u < ${ at_once }$; ++u) {
 <%- if cluster > 1 %>
 const float total = fw_warps_total<${ cluster }$>(shared + ${ total.met }$ + u * ${ cluster }$, [](float a, float b) { return ${ total.combine }$(a, b); });
 <%- elif shares %>
-const float total = fw_warps_total<${ warps }$>(shared + ${ total.place }$ + u * ${ warps * rows }$ + threadIdx.y * ${ warps }$, [](float a, float b) { return ${ total.combine }$(a, b); });
+const float total = fw_warps_total<${ warps }$>(shared + ${ total.place }$ + u * ${ pitch * rows }$ + threadIdx.y * ${ pitch }$, [](float a, float b) { return ${ total.combine }$(a, b); });
 <%- else %>
 const float total = ${ total.name }$[u];
 <%- endif %>

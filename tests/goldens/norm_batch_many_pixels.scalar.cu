@@ -119,9 +119,8 @@ fw_moments(const fw_f16* __restrict__ p_t0,
 #pragma unroll
     for (int e = 0; e < 8; ++e) partial3[(unsigned long long)(blockIdx.y) * 16 + (i1 + e)] = shift[e];
   }
-  float acc0[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-  float acc1[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-  float acc2[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+
+  float sums[24] = {};  // of differences, of their squares, and of values
   unsigned next = blockIdx.y * 1024 + threadIdx.y;
   for (; next + 768 < last; next += 105472) {
 #pragma unroll
@@ -135,9 +134,9 @@ fw_moments(const fw_f16* __restrict__ p_t0,
       for (int e = 0; e < 8; ++e) {
         const float t0 = v_t0[e];
         const float difference = t0 - shift[e];
-        acc0[e] = fw_sum(acc0[e], difference);
-        acc1[e] = fmaf(difference, difference, acc1[e]);
-        acc2[e] = fw_sum(acc2[e], t0);
+        sums[e] = fw_sum(sums[e], difference);
+        sums[e + 8] = fmaf(difference, difference, sums[e + 8]);
+        sums[e + 16] = fw_sum(sums[e + 16], t0);
       }
     }
   }
@@ -151,41 +150,26 @@ fw_moments(const fw_f16* __restrict__ p_t0,
     for (int e = 0; e < 8; ++e) {
       const float t0 = v_t0[e];
       const float difference = t0 - shift[e];
-      acc0[e] = fw_sum(acc0[e], difference);
-      acc1[e] = fmaf(difference, difference, acc1[e]);
-      acc2[e] = fw_sum(acc2[e], t0);
+      sums[e] = fw_sum(sums[e], difference);
+      sums[e + 8] = fmaf(difference, difference, sums[e + 8]);
+      sums[e + 16] = fw_sum(sums[e + 16], t0);
     }
   }
-  // acc0: one result for every kept vector, from all threads of the block
-  fw_tree<8>(shared, acc0, lane, threadIdx.y, 256, 2, 512, [](float a, float b) { return fw_sum(a, b); });
-  if (threadIdx.y == 0 && kept < 2) {
+  {
+    float part[24];
 #pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      const float total = shared[e * 512 + lane];
-      partial0[(unsigned long long)(blockIdx.y) * 16 + (i1 + e)] = total;
-    }
-  }
-  __syncthreads();
-  // acc1: one result for every kept vector, from all threads of the block
-  fw_tree<8>(shared, acc1, lane, threadIdx.y, 256, 2, 512, [](float a, float b) { return fw_sum(a, b); });
-  if (threadIdx.y == 0 && kept < 2) {
+    for (int sum = 0; sum < 24; ++sum) part[sum] = sums[sum];
+    fw_tree<24>(shared, part, lane, threadIdx.y, 256, 2, 512, [](float a, float b) { return fw_sum(a, b); });
+    if (threadIdx.y == 0 && kept < 2) {
 #pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      const float total = shared[e * 512 + lane];
-      partial1[(unsigned long long)(blockIdx.y) * 16 + (i1 + e)] = total;
+      for (int sum = 0; sum < 24; ++sum) {
+        const int which = (sum) / 8, e = (sum) % 8;
+        float* const partial = which == 0 ? partial0 : which == 1 ? partial1 : partial2;
+        partial[(unsigned long long)(blockIdx.y) * 16 + (i1 + e)] = shared[sum * 512 + lane];
+      }
     }
+    __syncthreads();
   }
-  __syncthreads();
-  // acc2: one result for every kept vector, from all threads of the block
-  fw_tree<8>(shared, acc2, lane, threadIdx.y, 256, 2, 512, [](float a, float b) { return fw_sum(a, b); });
-  if (threadIdx.y == 0 && kept < 2) {
-#pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      const float total = shared[e * 512 + lane];
-      partial2[(unsigned long long)(blockIdx.y) * 16 + (i1 + e)] = total;
-    }
-  }
-  __syncthreads();
 }
 
 //@ program
@@ -224,13 +208,28 @@ fw_combine_moments_1(float* __restrict__ partial0,
   double total = 0.0, sum = 0.0, squares = 0.0, shift = 0.0;
   if (k < 16) {
     shift = double(partial3[k]);
-#pragma unroll 4
-    for (unsigned part = threadIdx.y; part < 103; part += 32) {
-      const double further = double(partial3[part * 16 + k]) - shift, points = points_of(part);
-      const double part_sum = double(partial0[part * 16 + k]);
-      total += double(partial2[part * 16 + k]);
-      sum += part_sum + points * further;
-      squares += double(partial1[part * 16 + k]) + further * (2.0 * part_sum + points * further);
+#pragma unroll 1
+    for (unsigned next = threadIdx.y; next < 103; next += 128) {
+      float read[4][4];
+#pragma unroll
+      for (unsigned g = 0; g < 4; ++g) {
+        const unsigned part = next + g * 32;
+        if (part >= 103) continue;
+        read[g][0] = partial0[part * 16 + k];
+        read[g][1] = partial1[part * 16 + k];
+        read[g][2] = partial2[part * 16 + k];
+        read[g][3] = partial3[part * 16 + k];
+      }
+#pragma unroll
+      for (unsigned g = 0; g < 4; ++g) {
+        const unsigned part = next + g * 32;
+        if (part >= 103) continue;
+        const double further = double(read[g][3]) - shift, points = points_of(part);
+        const double part_sum = double(read[g][0]);
+        total += double(read[g][2]);
+        sum += part_sum + points * further;
+        squares += double(read[g][1]) + further * (2.0 * part_sum + points * further);
+      }
     }
   }
   const double sums[3] = {total, sum, squares};

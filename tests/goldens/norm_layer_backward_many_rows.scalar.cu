@@ -284,10 +284,23 @@ fw_combine_1(float* __restrict__ partial0,
   float acc0[1] = {0.0f};
   float acc1[1] = {0.0f};
   if (k < 96) {
-#pragma unroll 8
-    for (unsigned split = threadIdx.y; split < 528; split += 32) {
-      acc0[0] = fw_sum(acc0[0], partial0[split * 96 + k]);
-      acc1[0] = fw_sum(acc1[0], partial1[split * 96 + k]);
+#pragma unroll 1
+    for (unsigned next = threadIdx.y; next < 528; next += 256) {
+      float read_acc0[8];
+      float read_acc1[8];
+#pragma unroll
+      for (unsigned g = 0; g < 8; ++g) {
+        const unsigned split = next + g * 32;
+        if (split >= 528) continue;
+        read_acc0[g] = partial0[split * 96 + k];
+        read_acc1[g] = partial1[split * 96 + k];
+      }
+#pragma unroll
+      for (unsigned g = 0; g < 8; ++g) {
+        if (next + g * 32 >= 528) continue;
+        acc0[0] = fw_sum(acc0[0], read_acc0[g]);
+        acc1[0] = fw_sum(acc1[0], read_acc1[g]);
+      }
     }
   }
   float result0 = 0.0f;

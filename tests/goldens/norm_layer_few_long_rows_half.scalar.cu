@@ -55,7 +55,7 @@
 
 //@ fw_warps_total
 
-extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 1)
+extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 2)
 fw_rows(const fw_f16* __restrict__ p_t0,
   const float t1,
   const fw_f16* __restrict__ p_t2,

@@ -47,7 +47,7 @@
 
 //@ fw_lanes_total
 
-extern "C" __global__ void __launch_bounds__(256, 3)
+extern "C" __global__ void __launch_bounds__(256, 4)
 fw_rows(const fw_f16* __restrict__ p_t0,
   const float t1,
   const fw_f16* __restrict__ p_t2,

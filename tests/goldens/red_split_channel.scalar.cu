@@ -90,9 +90,20 @@ fw_combine_1(float* __restrict__ partial0, float* __restrict__ p_t1_reduction_ma
   fw_wait_for_previous_launch();
   float acc0[1] = {__uint_as_float(0xff800000u)};
   if (k < 16) {
-#pragma unroll 8
-    for (unsigned split = threadIdx.y; split < 12; split += 32) {
-      acc0[0] = fw_largest(acc0[0], partial0[split * 16 + k]);
+#pragma unroll 1
+    for (unsigned next = threadIdx.y; next < 12; next += 256) {
+      float read_acc0[8];
+#pragma unroll
+      for (unsigned g = 0; g < 8; ++g) {
+        const unsigned split = next + g * 32;
+        if (split >= 12) continue;
+        read_acc0[g] = partial0[split * 16 + k];
+      }
+#pragma unroll
+      for (unsigned g = 0; g < 8; ++g) {
+        if (next + g * 32 >= 12) continue;
+        acc0[0] = fw_largest(acc0[0], read_acc0[g]);
+      }
     }
   }
   // acc0: one result for every kept element, from all threads of the block

@@ -57,7 +57,7 @@
 
 //@ fw_lanes_total
 
-extern "C" __global__ void __launch_bounds__(128, 6)
+extern "C" __global__ void __launch_bounds__(128, 8)
 fw_rows(const fw_f16* __restrict__ p_t0,
   const float* __restrict__ p_t1,
   float* __restrict__ p_t4_identity,

@@ -39,8 +39,9 @@ const KEPT_COLUMNS: u32 = 64;
 /// Threads of a block of points at least.
 const FEWEST_THREADS: u32 = 32;
 
-/// Threads of a block that reduces without being split.
+/// Threads of a block that reduces without being split, and of one that reduces long rows.
 const THREADS: u32 = 256;
+const THREADS_OF_LONG_ROWS: u32 = 128;
 
 /// Points a thread reduces at least before the reduced axes are split further.
 const POINTS_PER_THREAD: i64 = 4;
@@ -377,7 +378,6 @@ fn push_moments(
     let partials = builder.regions(4, i64::from(shape.splits) * space.points());
     let mut parameters = sweep_parameters(&sweep, None);
     parameters.extend(partials.iter().copied());
-    let launched = shape.launched(&sweep);
     let width = Width { vector: sweep.vector, ragged: sweep.ragged };
     let value = over(graph, sweep.space.clone(), sweep.program.needed_for([source].into_iter()), Vec::new(), width);
     let value = with_bytes_of_booleans(graph, value);
@@ -394,6 +394,7 @@ fn push_moments(
         },
     };
     let parts = kernel.parts();
+    let launched = Shape { shared_bytes: kernel.shared_bytes(), ..shape.launched(&kernel.reduction.sweep) };
     builder.push("moments", launched, parameters, Body::Moments(Box::new(kernel)));
     let [columns, rows] = combining_block(space.points(), parts.count, PARTS_OF_A_THREAD);
     let targets = [mean, variance];
@@ -408,9 +409,14 @@ fn push_moments(
     builder.push("combine_moments", launched, parameters, body);
 }
 
-/// Vectors of a row that a thread reduces, where rows are many: with one, 22 reductions of rows of 8 to 100,000 elements took 0.99 to 1.68 times as long
-/// on an H200 (2026-11-30), with two 0.98 to 1.22, with eight 0.88 to 1.16.
+/// Vectors of a row that a thread reduces, where rows are many. Of long rows eight, in blocks of 128 threads: rows of 768 to 8,192 elements took 0.86 to 1.00
+/// times as long as with four in blocks of 256 on an H200 (2026-11-30). Of short rows a warp then reads less than a line of each: rows of 64 and 128 took
+/// 1.07 and 1.17 times as long.
 const VECTORS_OF_A_THREAD: i64 = 4;
+const VECTORS_OF_A_LONG_ROW: i64 = 8;
+
+/// Vectors from which a row is long.
+const LONG_ROW: i64 = 64;
 
 /// Threads and blocks of a reduction.
 struct ReductionShape {
@@ -436,16 +442,20 @@ impl ReductionShape {
     /// do not fill the device the reduced ones are split, among blocks of `threads` that all run at once: large ones,
     /// so that few partials are left to combine.
     fn choose(sweep: &Sweep, threads: u32, device: &Device) -> Self {
-        let whole = Self::of_blocks(sweep, (THREADS, THREADS), device);
+        let has_long_rows = sweep.space.axes.last().is_some_and(|axis| axis.reduced)
+            && vectors_where(sweep, |axis| axis.reduced) >= LONG_ROW;
+        let alone = if has_long_rows { THREADS_OF_LONG_ROWS } else { THREADS };
+        let whole = Self::of_blocks(sweep, (alone, alone), device);
         if whole.splits == 1 { whole } else { Self::of_blocks(sweep, (threads, threads.min(KEPT_COLUMNS)), device) }
     }
 
     /// Threads along so many reduced vectors of each of so many kept points: so few that each has some vectors, whose reads are under way at once, and
     /// fewer threads have to be combined; but enough blocks for the device.
     fn columns_of_rows(along: i64, kept: i64, threads: u32, device: &Device) -> u32 {
-        let fewest = power_of_two_within((along + VECTORS_OF_A_THREAD - 1) / VECTORS_OF_A_THREAD, threads);
-        let blocks = |columns: u32| kept / i64::from(threads / columns);
-        let fills = |columns: &u32| blocks(*columns) >= i64::from(device.sm_count);
+        let each = if along >= LONG_ROW { VECTORS_OF_A_LONG_ROW } else { VECTORS_OF_A_THREAD };
+        let fewest = power_of_two_within((along + each - 1) / each, threads);
+        let threads_of = |columns: u32| kept / i64::from(threads / columns) * i64::from(threads);
+        let fills = |columns: &u32| threads_of(*columns) >= i64::from(device.sm_count) * i64::from(THREADS);
         let most = power_of_two_within(along, threads);
         std::iter::successors(Some(fewest), |columns| (*columns < most).then_some(columns * 2))
             .find(fills)
@@ -465,9 +475,10 @@ impl ReductionShape {
         let (kept, kept_threads) = if reduce_vector { (across, rows) } else { (along, columns) };
         let (reduced, reduced_threads) = if reduce_vector { (along, columns) } else { (across, rows) };
         let blocks = (kept + i64::from(kept_threads) - 1) / i64::from(kept_threads);
-        let resident = (THREADS_PER_SM / i64::from(threads)).max(1);
+        // small blocks count as one of `THREADS`
+        let resident = (THREADS_PER_SM / i64::from(threads.max(THREADS))).max(1);
         let wanted = i64::from(device.sm_count) * resident / blocks;
-        let useful = reduced / (i64::from(reduced_threads) * POINTS_PER_THREAD);
+        let useful = reduced / (i64::from(reduced_threads * (THREADS / threads).max(1)) * POINTS_PER_THREAD);
         let splits = wanted.min(useful).clamp(1, MOST_SPLITS);
         Self { reduce_vector, columns, rows, blocks: to_u32(blocks), splits: to_u32(splits) }
     }
@@ -562,7 +573,7 @@ mod tests {
         assert!(!channels.reduce_vector && channels.splits > 1);
         assert_eq!((channels.columns, channels.rows, channels.blocks), (16, 32, 1));
         let pixels = shape([64, 1024, 56, 56], [64, 1, 56, 56]);
-        assert_eq!((pixels.reduce_vector, pixels.columns, pixels.rows, pixels.splits), (true, 64, 4, 1));
+        assert_eq!((pixels.reduce_vector, pixels.columns, pixels.rows, pixels.splits), (true, 32, 4, 1));
     }
 
     #[test]
@@ -574,8 +585,8 @@ mod tests {
         };
         assert_eq!(rows([100_000, 16, 1, 1]), (1, 256, 391), "a thread has all of a row");
         assert_eq!(rows([100_000, 40, 1, 1]), (4, 64, 1563));
-        assert_eq!(rows([16384, 512, 1, 1]), (32, 8, 2048));
-        assert_eq!(rows([512, 2048, 1, 1]), (128, 2, 256), "blocks for all multiprocessors");
-        assert_eq!(rows([512, 1 << 16, 1, 1]), (256, 1, 512));
+        assert_eq!(rows([16384, 512, 1, 1]), (16, 8, 2048));
+        assert_eq!(rows([512, 2048, 1, 1]), (128, 1, 512), "threads for all multiprocessors");
+        assert_eq!(rows([512, 1 << 16, 1, 1]), (128, 1, 512));
     }
 }

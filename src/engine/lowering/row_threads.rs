@@ -1,7 +1,7 @@
 //! How many threads a row of [`RowsKernel`](crate::kernel::RowsKernel) has, and a block rows.
 
 use crate::device::{ComputeCapability, Device};
-use crate::kernel::MOST_BLOCKS_OF_A_CLUSTER;
+use crate::kernel::{ColumnTotals, MOST_BLOCKS_OF_A_CLUSTER};
 
 /// Threads of a warp, among whom totals go by shuffles.
 const WARP: u32 = 32;
@@ -58,7 +58,7 @@ pub(super) struct RowExtents {
     pub(super) most_blocks: u32,
 }
 
-/// Blocks that share a row, threads along a row in each, and rows of a block: powers of two, of whole warps.
+/// Blocks that share a row, threads along a row in each, and rows of a block; all threads are of whole warps, those along a row powers of two within one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RowThreads {
     pub(super) blocks: u32,
@@ -81,23 +81,28 @@ impl RowExtents {
         RowThreads::of_warps(blocks, columns, rows)
     }
 
-    /// Threads that stay, each with `sums` sums for each of its elements; a block has as many rows as divide all of them. `None` where
-    /// registers do not hold the sums.
-    pub(super) fn staying(self, sums: i64) -> Option<RowThreads> {
+    /// Threads that stay, each with `sums` sums for each of its elements; a block has as many rows as divide all of them, and at least so many blocks
+    /// share one, if rows are many. `None` where registers do not hold the sums.
+    pub(super) fn staying(self, sums: i64, least_blocks: u32) -> Option<RowThreads> {
         let each = (ELEMENTS_WITH_SUMS / self.vector).min(MOST_SUMS / (sums * self.vector));
         if each == 0 {
             return None;
         }
         let blocks = if self.rows <= SHARED_ROWS_WITH_SUMS { self.blocks() } else { 1 };
-        let part = self.part(blocks);
-        let columns = u32::try_from((part.vectors + each - 1) / each).ok()?.next_power_of_two();
+        let blocks = blocks.max(least_blocks);
         let are_many = self.rows >= i64::from(self.multiprocessors) * MANY_ROWS;
-        if columns > if are_many { MOST_COLUMNS } else { COLUMNS_OF_TWO_BLOCKS } {
+        if blocks > self.most_blocks || least_blocks > 1 && !are_many {
+            return None;
+        }
+        let part = self.part(blocks);
+        let columns = whole_warps(u32::try_from((part.vectors + each - 1) / each).ok()?);
+        let most = if are_many { most_columns(blocks) } else { COLUMNS_OF_TWO_BLOCKS };
+        if columns > most {
             return None;
         }
         let columns = part.shared_further(columns, most_columns(blocks));
         let dividing = u32::try_from(self.rows & self.rows.wrapping_neg()).unwrap_or(MOST_COLUMNS);
-        let rows = if blocks > 1 { 1 } else { (THREADS_WITH_SUMS / columns).min(dividing) };
+        let rows = if blocks > 1 { 1 } else { rows_that_stay(columns, dividing) };
         Some(RowThreads::of_warps(blocks, columns, rows))
     }
 
@@ -119,7 +124,7 @@ impl RowExtents {
     fn shared_further(self, columns: u32, most: u32) -> u32 {
         let is_few = |columns: u32| self.rows * i64::from(columns) < i64::from(self.multiprocessors) * FEW_THREADS;
         let mut columns = columns.min(most);
-        while columns < most && i64::from(columns) < self.vectors && is_few(columns) {
+        while 2 * columns <= most && i64::from(columns) < self.vectors && is_few(columns) {
             columns *= 2;
         }
         columns
@@ -137,6 +142,19 @@ impl RowThreads {
 /// Most threads along a row in each of so many blocks.
 fn most_columns(blocks: u32) -> u32 {
     if blocks > 1 { COLUMNS_OF_A_CLUSTER } else { MOST_COLUMNS }
+}
+
+/// Rows of a block whose threads stay, a power of two: so many that its blocks fill a multiprocessor best, of which the most.
+fn rows_that_stay(columns: u32, dividing: u32) -> u32 {
+    let most = power_of_two_up_to((THREADS_WITH_SUMS / columns).into()).min(dividing);
+    let resident = |rows: u32| ColumnTotals::RESIDENT_THREADS / (columns * rows) * (columns * rows);
+    let powers = std::iter::successors(Some(1), |rows| (2 * rows <= most).then_some(2 * rows));
+    powers.max_by_key(|rows| resident(*rows)).unwrap_or(1)
+}
+
+/// The least number of threads that is no smaller, and a power of two within a warp or whole warps.
+fn whole_warps(threads: u32) -> u32 {
+    if threads <= WARP { threads.next_power_of_two() } else { threads.next_multiple_of(WARP) }
 }
 
 /// The largest power of two that is no larger, of numbers from 1 on, up to [`MOST_COLUMNS`].
@@ -161,18 +179,18 @@ mod tests {
         assert_eq!(extents(131_072, 16).passing(256), threads(4, 64));
         assert_eq!(extents(131_072, 1).passing(256), threads(1, 256));
         assert_eq!(extents(65_536, 128).passing(256), threads(32, 8));
-        assert_eq!(extents(131_072, 16).staying(2), Some(threads(8, 32)));
+        assert_eq!(extents(131_072, 16).staying(2, 1), Some(threads(8, 32)));
     }
 
     #[test]
     fn blocks_have_one_long_row() {
         assert_eq!(extents(16_384, 512).passing(256), threads(128, 2));
         assert_eq!(extents(8_192, 8_192).passing(256), threads(1024, 1));
-        assert_eq!(extents(16_384, 512).staying(2), Some(threads(256, 1)));
-        assert_eq!(extents(16_384, 2_048).staying(2), Some(threads(1024, 1)));
-        assert_eq!(extents(64, 2_048).staying(2), None, "few rows");
-        assert_eq!(extents(16_384, 2_049).staying(1), None, "more sums than registers");
-        assert_eq!(extents(16_384, 64).staying(5), None, "more sums than registers");
+        assert_eq!(extents(16_384, 512).staying(2, 1), Some(threads(256, 1)));
+        assert_eq!(extents(16_384, 2_048).staying(2, 1), Some(threads(1024, 1)));
+        assert_eq!(extents(64, 2_048).staying(2, 1), None, "few rows");
+        assert_eq!(extents(16_384, 2_049).staying(1, 1), None, "more sums than registers");
+        assert_eq!(extents(16_384, 64).staying(5, 1), None, "more sums than registers");
     }
 
     #[test]
@@ -187,17 +205,39 @@ mod tests {
         assert_eq!(extents(2, 32_768).passing(256).blocks, 8);
         let of_two = |vectors| RowExtents { tensors: 2, ..extents(2, vectors) };
         assert_eq!([16_384, 16_385].map(|vectors| of_two(vectors).passing(256).blocks), [8, 1]);
-        assert_eq!(extents(4, 8_192).staying(2), Some(shared(8, 512)), "registers of eight blocks hold the sums");
-        assert_eq!(extents(4, 8_193).staying(2), None, "more sums than registers");
-        assert_eq!(extents(17, 4_096).staying(2), None, "many partial results");
+        assert_eq!(extents(4, 8_192).staying(2, 1), Some(shared(8, 512)), "registers of eight blocks hold the sums");
+        assert_eq!(extents(4, 8_193).staying(2, 1), None, "more sums than registers");
+        assert_eq!(extents(17, 4_096).staying(2, 1), None, "many partial results");
+    }
+
+    #[test]
+    fn threads_that_stay_are_whole_warps() {
+        assert_eq!(extents(16_384, 320).staying(1, 1), Some(threads(160, 1)));
+        assert_eq!(
+            extents(16_384, 192).staying(2, 1),
+            Some(threads(96, 1)),
+            "five blocks of 96 threads, not two of 192"
+        );
+        assert_eq!(extents(16_384, 40).staying(2, 1), Some(threads(32, 8)), "a power of two within a warp");
+        assert_eq!(extents(100, 640).staying(1, 1), Some(threads(640, 1)), "few rows");
+    }
+
+    #[test]
+    fn two_blocks_share_many_rows_that_one_has_no_room_for() {
+        let of_floats = |rows, vectors| RowExtents { vector: 4, most_blocks: 8, ..extents(rows, vectors) };
+        let shared = RowThreads { blocks: 2, columns: 512, rows: 1 };
+        assert_eq!(of_floats(4_096, 4_096).staying(2, 2), Some(shared));
+        assert_eq!(of_floats(4_096, 4_097).staying(2, 2), None, "more sums than registers");
+        assert_eq!(of_floats(64, 4_096).staying(2, 2), None, "few rows");
+        assert_eq!(RowExtents { most_blocks: 1, ..of_floats(4_096, 4_096) }.staying(2, 2), None, "no clusters");
     }
 
     #[test]
     fn few_rows_have_more_threads() {
         assert_eq!(extents(64, 512).passing(256), threads(512, 1));
         assert_eq!(extents(8_192, 16).passing(256), threads(16, 16));
-        assert_eq!(extents(8, 1_024).staying(2), Some(threads(1024, 1)));
+        assert_eq!(extents(8, 1_024).staying(2, 1), Some(threads(1024, 1)));
         assert_eq!(extents(3, 2).passing(256), threads(16, 2), "a warp of them, though most have nothing");
-        assert_eq!(extents(5, 16).staying(2), Some(threads(32, 1)), "rows divide the five");
+        assert_eq!(extents(5, 16).staying(2, 1), Some(threads(32, 1)), "rows divide the five");
     }
 }

@@ -26,6 +26,9 @@ const WARP: u32 = 32;
 /// not ten for two. With fewer rounds it was not measured.
 const ROUNDS_OF_TWO_ROWS: i64 = 4;
 
+/// Blocks that share a row where they add up over rows: two where one has no room for it.
+const BLOCKS_OF_A_STAYING_ROW: [u32; 2] = [1, 2];
+
 /// Passes that one launch takes, and the rest.
 pub(super) struct Rows {
     kernel: RowsKernel,
@@ -210,19 +213,29 @@ impl<'a> Planned<'a> {
             multiprocessors: device.sm_count,
             most_blocks: if starts_with_totals { most_blocks_of_a_row(device) } else { 1 },
         };
-        let RowThreads { columns, rows, blocks: cluster } = match self.columns {
-            Some(pass) => extents.staying(pass.accumulations.len() as i64)?,
-            None => extents.passing(threads / 2),
+        let kernel = |threads: RowThreads| {
+            let RowThreads { columns, rows, blocks: cluster } = threads;
+            let is_long = vectors > i64::from(columns * cluster) * MOST_VECTORS;
+            let is_whole = !is_long || count >= i64::from(device.sm_count);
+            let phases = phases.clone();
+            is_whole.then_some(RowsKernel {
+                phases,
+                columns,
+                cluster,
+                rows,
+                count,
+                vectors,
+                elements,
+                column_totals: None,
+            })
         };
-        let is_long = vectors > i64::from(columns * cluster) * MOST_VECTORS;
-        if is_long && count < i64::from(device.sm_count) {
-            return None;
-        }
-        let kernel = RowsKernel { phases, columns, cluster, rows, count, vectors, elements, column_totals: None };
-        match self.columns {
-            Some(pass) => self.with_column_totals(kernel, pass, device),
-            None => Some(kernel),
-        }
+        let Some(pass) = self.columns else {
+            return kernel(extents.passing(threads / 2));
+        };
+        let sums = pass.accumulations.len() as i64;
+        BLOCKS_OF_A_STAYING_ROW
+            .into_iter()
+            .find_map(|blocks| self.with_column_totals(kernel(extents.staying(sums, blocks)?)?, pass, device))
     }
 
     /// Adds what blocks that stay add up over rows, so that a thread has its columns' sums in registers.

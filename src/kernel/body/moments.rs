@@ -55,6 +55,20 @@ impl MomentsKernel {
         self.reduction.accumulations[0]
     }
 
+    /// Sums of each accumulator.
+    pub const SUMS: i64 = 3;
+
+    /// Sums of a thread that are added up with those of others at once.
+    pub fn sums_at_once(&self) -> i64 {
+        const MOST: i64 = 24;
+        (Self::SUMS * self.reduction.accumulators()).min(MOST)
+    }
+
+    /// Bytes of shared memory.
+    pub fn shared_bytes(&self) -> u32 {
+        self.reduction.columns * self.reduction.rows * self.sums_at_once() as u32 * 4
+    }
+
     /// How the kernel deals points out.
     pub fn parts(&self) -> Parts {
         let ReductionKernel { sweep, reduce_vector, columns, rows, splits, count, .. } = &self.reduction;

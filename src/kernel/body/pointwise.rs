@@ -45,6 +45,11 @@ pub struct ReductionKernel {
 impl ReductionKernel {
     /// Points that a thread has under way at once.
     pub const GROUP: u32 = 4;
+
+    /// Accumulators of a thread, of each reduction: one, or one for each point of a vector of kept points.
+    pub fn accumulators(&self) -> i64 {
+        if self.reduce_vector { 1 } else { self.sweep.vector }
+    }
 }
 
 /// Combines `splits` partial results for each of `kept` elements, in order of the split; with several `parts` each row of blocks

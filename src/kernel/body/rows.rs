@@ -96,6 +96,14 @@ impl RowsKernel {
         self.columns.div_ceil(32)
     }
 
+    /// Floats of shared memory for a number a warp of a row: they are read in vectors.
+    pub fn warp_pitch(&self) -> u32 {
+        match self.warps_of_a_row() {
+            warps @ (1 | 2) => warps,
+            warps => warps.next_multiple_of(4),
+        }
+    }
+
     /// Vectors of a row that a thread has.
     pub fn vectors_of_a_thread(&self) -> i64 {
         let threads = i64::from(self.threads_of_a_row());
@@ -110,7 +118,7 @@ impl RowsKernel {
     /// Floats of shared memory for the totals of a block's rows: a number a warp of each, then a number a block of its cluster.
     pub fn total_floats(&self) -> u32 {
         let of_blocks = if self.cluster > 1 { self.cluster } else { 0 };
-        let parts = self.rows_at_once() * (self.warps_of_a_row() * self.rows + of_blocks);
+        let parts = self.rows_at_once() * (self.warp_pitch() * self.rows + of_blocks);
         if self.columns > 32 { parts * self.accumulations().count() as u32 } else { 0 }
     }
 
