@@ -1,4 +1,4 @@
-//! Record of the skeleton of copies.
+//! Records of the skeletons of copies.
 
 use serde::Serialize;
 
@@ -6,8 +6,9 @@ use super::index::{as_index, definition_lines, index_type, spell};
 use super::names;
 use super::sections::Used;
 use super::sweep::cut;
+use super::tile::{PlaceText, block_coordinates};
 use crate::graph::FinalizedGraph;
-use crate::kernel::{CopyAxis, CopyKernel, Index, Variable};
+use crate::kernel::{CopyAxis, CopyKernel, Index, Number, TurnedCopyKernel, Variable};
 
 /// What `sweep/copy.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
@@ -82,6 +83,61 @@ pub(super) fn neighbour(neighbours: i64, vector: i64) -> Index {
 fn offset(kernel: &CopyKernel, stride: impl Fn(&CopyAxis) -> i64) -> String {
     let axes = kernel.axes.iter().enumerate();
     spell(&Index::sum(axes.map(|(axis, strides)| Index::Variable(Variable::Axis(axis)) * stride(strides))))
+}
+
+/// What `sweep/turned_copy.cu` reads beside the function's name and parameters.
+#[derive(Serialize)]
+pub(super) struct TurnedCopyText {
+    threads: u32,
+    index: &'static str,
+    block: String,
+    /// The coordinates of a block: of its tile's first element.
+    coordinates: Vec<String>,
+    /// Type of an element, and those that are read and stored at once.
+    unit: &'static str,
+    read: i64,
+    stored: i64,
+    source: String,
+    copy: String,
+    /// Where a vector begins after these.
+    from: String,
+    to: String,
+    /// Vectors that are read, and those that are stored.
+    reads: PlaceText,
+    stores: PlaceText,
+    /// Elements from one row of the tile to the next.
+    pitch: i64,
+}
+
+pub(super) fn turned_copy(graph: &FinalizedGraph, used: &mut Used, kernel: &TurnedCopyKernel) -> TurnedCopyText {
+    ["FW_SHARED", "fw_store_words"].into_iter().for_each(|section| used.add(section));
+    let place = |stride: fn(&CopyAxis) -> i64| {
+        let axes = kernel.axes.iter().enumerate();
+        Index::sum(axes.map(|(axis, strides)| Index::Variable(Variable::Axis(axis)) * stride(strides)))
+    };
+    let (from, to) = (place(|axis| axis.from), place(|axis| axis.to));
+    let (tile, wide) = (&kernel.tile, kernel.wide_index);
+    let extents = |of: &dyn Fn(usize) -> i64| tile.axes.map(|axis| Number::known(of(axis)));
+    let read = extents(&|axis| kernel.axes[axis].extent);
+    let stored = extents(&|axis| kernel.stored_along(axis));
+    let all: Vec<Number> = (0..kernel.axes.len()).map(|axis| Number::known(kernel.stored_along(axis))).collect();
+    let uses = from.variables().into_iter().chain(to.variables()).collect();
+    TurnedCopyText {
+        threads: tile.threads,
+        index: index_type(wide),
+        block: as_index(wide, "blockIdx.x"),
+        coordinates: block_coordinates(tile, &all, uses, wide),
+        unit: unit_type(kernel.element_bytes),
+        read: kernel.read,
+        stored: kernel.vector(),
+        source: names::pointer(graph, kernel.source),
+        copy: names::pointer(graph, kernel.copy),
+        from: spell(&from),
+        to: spell(&to),
+        reads: PlaceText::of((tile, read), (1, kernel.read), from.variables(), wide),
+        stores: PlaceText::of((tile, stored), (0, kernel.vector()), to.variables(), wide),
+        pitch: tile.pitch(kernel.element_bytes.into()),
+    }
 }
 
 /// C++ type of so many bytes, whatever they mean.

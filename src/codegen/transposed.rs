@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::index::{Bound, all, as_index, definition_lines, index_type, spell};
+use super::index::{as_index, index_type, spell};
 use super::names;
 use super::sections::Used;
-use super::sweep::{SweepSpeller, cut};
+use super::sweep::SweepSpeller;
+use super::tile::{PlaceText, block_coordinates};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{Definition, Index, TileOperand, TransposedKernel, Variable, needed};
+use crate::kernel::{Index, Number, TileOperand, TransposedKernel, Variable};
 
 /// What `sweep/transposed.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
@@ -51,24 +52,6 @@ struct AheadText {
     from: String,
 }
 
-/// Vectors of a tile, along one of its axes.
-#[derive(Serialize)]
-struct PlaceText {
-    /// How many a thread has.
-    each: i64,
-    /// Where one lies in the tile.
-    along: String,
-    across: String,
-    /// Its coordinates, and the condition under which there is one.
-    coordinates: Vec<String>,
-    guard: Option<String>,
-}
-
-/// Variables of the skeleton: a vector's number in the tile, the tile's first point, and a vector's place behind that.
-const NUMBER: &str = "number";
-const FIRST: [&str; 2] = ["first_along", "first_across"];
-const WITHIN: [&str; 2] = ["along", "across"];
-
 pub(super) fn transposed(
     graph: &FinalizedGraph,
     used: &mut Used,
@@ -79,7 +62,7 @@ pub(super) fn transposed(
     let element = |operand: &TileOperand| {
         let point = if sweep.vector > 1 { "(along + e)" } else { "along" };
         let name = graph.canonical_name(operand.tensor);
-        (operand.tensor, format!("tile_{name}[{point} * {} + across]", operand.pitch(kernel.tile)))
+        (operand.tensor, format!("tile_{name}[{point} * {} + across]", kernel.tile.pitch(operand.bytes)))
     };
     let ahead = kernel.read_ahead(graph);
     let kept = |&id: &TensorId| {
@@ -94,15 +77,15 @@ pub(super) fn transposed(
     let read = kernel.operands.iter().map(|operand| operand.tensor).chain(ahead.iter().copied());
     let read = read.flat_map(|id| offset(kernel, id).variables());
     let of_points: BTreeSet<Variable> = text.uses.iter().copied().chain(read).collect();
-    let mut uses: BTreeSet<Variable> = of_points.iter().copied().chain(FIRST.map(Variable::Local)).collect();
+    let extents: Vec<Number> = sweep.space.axes.iter().map(|axis| axis.extent).collect();
     Ok(TransposedText {
-        threads: kernel.threads,
+        threads: kernel.tile.threads,
         index: index_type(sweep.wide_index),
         block: as_index(sweep.wide_index, "blockIdx.x"),
-        coordinates: definition_lines(index_type(sweep.wide_index), &needed(blocks(kernel), &mut uses)),
+        coordinates: block_coordinates(&kernel.tile, &extents, of_points.clone(), sweep.wide_index),
         operands: operands.collect(),
         ahead: ahead.iter().map(|&id| AheadText::of(graph, kernel, id)).collect(),
-        points: PlaceText::of(kernel, (0, sweep.vector), of_points),
+        points: vectors(kernel, (0, sweep.vector), of_points),
         evaluate: text.evaluate()?,
     })
 }
@@ -114,10 +97,10 @@ impl OperandText {
             name: graph.canonical_name(operand.tensor).to_string(),
             storage: names::storage_type(graph.tensor(operand.tensor).data_type),
             vector: operand.vector,
-            place: PlaceText::of(kernel, (1, operand.vector), offset.variables()),
+            place: vectors(kernel, (1, operand.vector), offset.variables()),
             from: format!("{} + ({})", names::pointer(graph, operand.tensor), spell(&offset)),
             first_byte: operand.first_byte,
-            pitch: operand.pitch(kernel.tile),
+            pitch: kernel.tile.pitch(operand.bytes),
         }
     }
 }
@@ -133,49 +116,10 @@ impl AheadText {
     }
 }
 
-impl PlaceText {
-    /// Vectors of so many elements along the tile's axis `axis`, of which these variables are used.
-    fn of(kernel: &TransposedKernel, (axis, vector): (usize, i64), mut uses: BTreeSet<Variable>) -> Self {
-        let lanes = kernel.tile[axis] / vector;
-        let mut within = [Index::local(NUMBER) / lanes, Index::local(NUMBER) / lanes];
-        within[axis] = Index::local(NUMBER) % lanes * vector;
-        let [along, across] = within.map(|place| spell(&place));
-        let bounds: Vec<Bound> = tile_axes(kernel)
-            .map(|axis| (axis, kernel.sweep.space.axes[axis].extent))
-            .into_iter()
-            // of dynamic shapes one text does for all
-            .filter(|&(axis, extent)| extent.is_told() || extent % kernel.points(axis) != 0)
-            .map(|(axis, extent)| Bound { variable: Variable::Axis(axis), extent })
-            .collect();
-        uses.extend(bounds.iter().map(|bound| bound.variable));
-        let coordinates = tile_axes(kernel).into_iter().zip(FIRST).zip(WITHIN).map(|((axis, first), within)| {
-            Definition::new(Variable::Axis(axis), Index::local(first) + Index::local(within))
-        });
-        let coordinates = needed(coordinates.collect(), &mut uses);
-        Self {
-            each: kernel.tile[0] * kernel.tile[1] / (vector * i64::from(kernel.threads)),
-            along,
-            across,
-            coordinates: definition_lines(index_type(kernel.sweep.wide_index), &coordinates),
-            guard: all(&bounds),
-        }
-    }
-}
-
-/// The coordinates of a block: those of the tile's axes are its first point's.
-fn blocks(kernel: &TransposedKernel) -> Vec<Definition> {
-    let axes = kernel.sweep.space.axes.len();
-    let counts: Vec<_> = (0..axes).map(|axis| (axis, kernel.count(axis), kernel.points(axis))).collect();
-    let mut definitions = cut(&Index::local("block"), &counts);
-    for definition in &mut definitions {
-        let place = tile_axes(kernel).iter().position(|axis| definition.variable == Variable::Axis(*axis));
-        definition.variable = place.map_or(definition.variable, |place| Variable::Local(FIRST[place]));
-    }
-    definitions
-}
-
-fn tile_axes(kernel: &TransposedKernel) -> [usize; 2] {
-    [kernel.along(), kernel.across]
+/// Vectors of so many elements along the tile's axis `place`.
+fn vectors(kernel: &TransposedKernel, (place, vector): (usize, i64), uses: BTreeSet<Variable>) -> PlaceText {
+    let extents = kernel.tile.axes.map(|axis| kernel.extent(axis));
+    PlaceText::of((&kernel.tile, extents), (place, vector), uses, kernel.sweep.wide_index)
 }
 
 /// Where a point's element lies behind a tensor's first.

@@ -53,6 +53,7 @@ const GOLDENS: &[&str] = &[
     "mm_boolean_output",
     "conv_fprop_add_maxpool",
     "conv_copied_wgrad_odd_inputs",
+    "conv_copied_fprop_channels_first",
     "conv_unfolded_wgrad_stride_2",
     "conv_walk_fprop_3x3",
     "conv_evaluated_fprop_odd_inputs",

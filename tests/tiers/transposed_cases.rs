@@ -1,7 +1,7 @@
 //! Pointwise graphs whose operands lie in other layouts than their results: tiles of these go through shared memory.
 
 use fusewright::graph::DataType::{self, BFloat16, Boolean, Float, Fp8E4M3, Half, Int8, Int64};
-use fusewright::graph::{PointwiseMode, Tensor};
+use fusewright::graph::{PointwiseMode, Scalar, Tensor};
 
 use crate::cases::{Case, graph, push};
 
@@ -36,7 +36,7 @@ fn sums_of_layouts(cases: &mut Vec<Case>) {
     }
 }
 
-/// Operands of several layouts at once: one for all images, one by channels, and the result row-major.
+/// Operands of several layouts at once: one for all images, one by channels, a number of the host's, and the result row-major.
 fn several_operands(cases: &mut Vec<Case>) {
     let dim = [2, 48, 6, 10];
     let mut g = graph(Half);
@@ -52,7 +52,9 @@ fn several_operands(cases: &mut Vec<Case>) {
     let mut g = graph(BFloat16);
     let x = g.tensor(Tensor::new("x").channels_last(dim));
     let bias = g.tensor(Tensor::new("bias").channels_last([1, 48, 1, 1]));
-    let y = g.pointwise("y", PointwiseMode::Mul, &[x, bias]);
+    let scaled = g.pointwise("scaled", PointwiseMode::Mul, &[x, bias]);
+    let number = g.tensor(Tensor::scalar("number", Float, Scalar::Float(0.375)));
+    let y = g.pointwise("y", PointwiseMode::Add, &[scaled, number]);
     *g.set_output(y) = Tensor::new("y").row_major(dim);
     push(cases, "pw_transposed_to_row_major", g);
 }

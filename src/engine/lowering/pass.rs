@@ -206,7 +206,8 @@ impl PassPlan<'_> {
         let sweep = self.in_short_vectors(sweep);
         if let Some(kernel) = transposed::kernel(self.graph, &sweep) {
             let parameters = sweep_parameters(&kernel.sweep, None);
-            return builder.push("transposed", transposed::shape(&kernel), parameters, Body::Transposed(kernel));
+            let shape = transposed::shape(&kernel.tile, kernel.blocks(), kernel.shared_bytes());
+            return builder.push("transposed", shape, parameters, Body::Transposed(kernel));
         }
         let core = self.core.filter(|_| sweep.accumulators.is_some()).map(|core| core.parameter);
         let threads = self.threads_of(&sweep);

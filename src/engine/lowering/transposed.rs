@@ -4,7 +4,7 @@ use super::combination::power_of_two_within;
 use super::sweep::{ACCESS_BYTES, elements, is_vectorizable_along, to_u32};
 use crate::engine::builder::Shape;
 use crate::graph::{DataType, FinalizedGraph, TensorId};
-use crate::kernel::{Access, Sweep, TileOperand, TransposedKernel};
+use crate::kernel::{Access, Sweep, Tile, TileOperand, TransposedKernel};
 
 /// Threads of a block.
 const THREADS: u32 = 256;
@@ -14,7 +14,7 @@ const SIDE: i64 = 64;
 const SIDE_OF_BYTES: i64 = 128;
 
 /// Points along either axis at least: of fewer, lines of L2 that a warp reads hold what its neighbours read.
-const FEWEST: i64 = 16;
+pub(super) const FEWEST: i64 = 16;
 
 /// Bytes of shared memory that tiles have at most.
 const SHARED_BYTES: i64 = 48 << 10;
@@ -22,31 +22,38 @@ const SHARED_BYTES: i64 = 48 << 10;
 /// The kernel of a sweep, where some of its operands are contiguous along another axis than what it stores.
 pub(super) fn kernel(graph: &FinalizedGraph, sweep: &Sweep) -> Option<TransposedKernel> {
     let across = other_axis(graph, sweep)?;
-    let tile = tile(graph, sweep, across);
-    let mut kernel = TransposedKernel { sweep: sweep.clone(), across, tile, operands: Vec::new(), threads: THREADS };
+    let mut kernel = TransposedKernel { sweep: sweep.clone(), tile: tile(graph, sweep, across), operands: Vec::new() };
     for tensor in sweep.program.loads().filter(|&id| is_contiguous_along(graph, sweep, id, across)) {
         let bytes = graph.tensor(tensor).data_type.bytes() as i64;
-        let widths = std::iter::successors(Some(ACCESS_BYTES / bytes), |width| (*width > 1).then_some(width / 2));
         let fits = |&width: &i64| {
             sweep.space.axes[across].extent % width == 0
                 && is_vectorizable_along(graph, &sweep.space, (tensor, across), width)
         };
-        let vector = widths.into_iter().find(fits).unwrap_or(1);
+        let vector = widths(bytes).find(fits).unwrap_or(1);
         let operand = TileOperand { tensor, bytes, vector, first_byte: kernel.shared_bytes() };
         let is_new = kernel.operands.iter().all(|known| known.tensor != tensor);
-        if is_new && kernel.shared_bytes() + operand.tile_bytes(tile) <= SHARED_BYTES {
+        if is_new && kernel.shared_bytes() + kernel.tile.bytes(bytes) <= SHARED_BYTES {
             kernel.operands.push(operand);
         }
     }
     let widest = kernel.operands.iter().map(|operand| operand.vector).max()?.max(sweep.vector);
-    kernel.threads = power_of_two_within(tile[0] * tile[1] / widest, THREADS);
+    kernel.tile = with_threads(kernel.tile, widest);
     Some(kernel)
 }
 
+/// Elements of so many bytes that are read at once, the most first.
+pub(super) fn widths(bytes: i64) -> impl Iterator<Item = i64> {
+    std::iter::successors(Some(ACCESS_BYTES / bytes), |width| (*width > 1).then_some(width / 2))
+}
+
+/// A tile with threads for each of its vectors of so many points.
+pub(super) fn with_threads(tile: Tile, vector: i64) -> Tile {
+    Tile { threads: power_of_two_within(tile.points[0] * tile.points[1] / vector, THREADS), ..tile }
+}
+
 /// Threads and blocks.
-pub(super) fn shape(kernel: &TransposedKernel) -> Shape {
-    let (grid, block) = ([to_u32(kernel.blocks()), 1], [kernel.threads, 1, 1]);
-    Shape { grid, block, shared_bytes: to_u32(kernel.shared_bytes()) }
+pub(super) fn shape(tile: &Tile, blocks: i64, shared_bytes: i64) -> Shape {
+    Shape { grid: [to_u32(blocks), 1], block: [tile.threads, 1, 1], shared_bytes: to_u32(shared_bytes) }
 }
 
 /// The axis along which the largest operand is contiguous that is not so along the innermost axis. `None` where there is none, or threads read other
@@ -77,23 +84,30 @@ fn other_axis(graph: &FinalizedGraph, sweep: &Sweep) -> Option<usize> {
 
 /// Whether an operand is contiguous along an outer axis, and has elements along the innermost.
 fn is_contiguous_along(graph: &FinalizedGraph, sweep: &Sweep, id: TensorId, axis: usize) -> bool {
+    // numbers that the host passes have no strides
+    if sweep.access[&id] != Access::Strided || graph.tensor(id).data_type == DataType::Boolean {
+        return false;
+    }
     let axes = &sweep.space.axes;
     let is_apart = axes.last().is_some_and(|inner| inner.strides[&id] != 0 && inner.strides[&id] != 1);
-    let is_moved = sweep.access[&id] == Access::Strided && graph.tensor(id).data_type != DataType::Boolean;
-    is_moved && is_apart && axes[axis].strides[&id] == 1
+    is_apart && axes[axis].strides[&id] == 1
 }
 
-/// Points of a tile along the innermost axis and the other: as many of one as of the other, unless extents end before.
-fn tile(graph: &FinalizedGraph, sweep: &Sweep, across: usize) -> [i64; 2] {
+/// The tile of a sweep.
+fn tile(graph: &FinalizedGraph, sweep: &Sweep, across: usize) -> Tile {
     let moved = sweep.access.iter().filter(|(_, access)| **access != Access::Parameter);
     let smallest = moved.map(|(&id, _)| graph.tensor(id).data_type).filter(|kind| *kind != DataType::Boolean);
     let is_of_bytes = smallest.into_iter().any(|kind| kind.bytes() == 1);
+    let axes = [sweep.space.axes.len() - 1, across];
+    tile_of(axes, axes.map(|axis| sweep.space.axes[axis].extent.value()), is_of_bytes)
+}
+
+/// A tile of axes of these extents: as many points along one as along the other, unless one ends before.
+pub(super) fn tile_of(axes: [usize; 2], [along, across]: [i64; 2], is_of_bytes: bool) -> Tile {
     let side = if is_of_bytes { SIDE_OF_BYTES } else { SIDE };
-    let extent = |axis: usize| sweep.space.axes[axis].extent.value();
     let within = |extent: i64, most: i64| i64::from(power_of_two_within(extent, to_u32(most)));
-    let [inner, other] = [extent(sweep.space.axes.len() - 1), extent(across)];
-    let other_side = within(other, side * side / within(inner, side));
-    [within(inner, side * side / other_side), other_side]
+    let across = within(across, side * side / within(along, side));
+    Tile { axes, points: [within(along, side * side / across), across], threads: THREADS }
 }
 
 #[cfg(test)]
@@ -134,7 +148,7 @@ mod tests {
     fn shape_of(dim: [i64; 4], data_type: DataType) -> ([i64; 2], i64, i64, u32, i64) {
         let kernel = kernel_of(dim, data_type).expect("a kernel");
         let [operand] = kernel.operands[..] else { panic!("{:?}", kernel.operands) };
-        (kernel.tile, operand.vector, kernel.sweep.vector, kernel.threads, kernel.blocks())
+        (kernel.tile.points, operand.vector, kernel.sweep.vector, kernel.tile.threads, kernel.blocks())
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Copies of tensors to other layouts.
 
+use super::tile::Tile;
 use crate::graph::TensorId;
 use crate::kernel::{Coordinate, Digit};
 
@@ -59,6 +60,50 @@ impl CopyKernel {
     /// Threads that have a vector.
     pub fn vectors(&self) -> i64 {
         (0..self.axes.len()).map(|axis| self.count(axis)).product::<i64>() * self.neighbours
+    }
+}
+
+/// Moves a tensor's elements to a layout that is contiguous along another axis, bit by bit. A block reads a tile along the axis that is contiguous in the
+/// source, to shared memory, and stores 16 bytes at once along the other; those beyond the axis are zeros.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnedCopyKernel {
+    /// What is copied.
+    pub source: TensorId,
+    /// Where to.
+    pub copy: TensorId,
+    /// Bytes of an element.
+    pub element_bytes: u32,
+    /// The axes, in elements, in the order in which blocks count them.
+    pub axes: Vec<CopyAxis>,
+    /// The tile of a block: along the axis that is contiguous in the copy, and along that of the source.
+    pub tile: Tile,
+    /// Elements of a row of the copy that are stored, zeros beyond the axis among them.
+    pub stored: i64,
+    /// Elements that are read at once.
+    pub read: i64,
+    /// Whether offsets need 64 bits.
+    pub wide_index: bool,
+}
+
+impl TurnedCopyKernel {
+    /// Elements that a thread stores at once.
+    pub fn vector(&self) -> i64 {
+        STORED / i64::from(self.element_bytes)
+    }
+
+    /// Points that are stored along an axis.
+    pub fn stored_along(&self, axis: usize) -> i64 {
+        if axis == self.tile.axes[0] { self.stored } else { self.axes[axis].extent }
+    }
+
+    /// All blocks.
+    pub fn blocks(&self) -> i64 {
+        (0..self.axes.len()).map(|axis| self.tile.count(axis, self.stored_along(axis).into()).value()).product()
+    }
+
+    /// Bytes of shared memory.
+    pub fn shared_bytes(&self) -> i64 {
+        self.tile.bytes(self.element_bytes.into())
     }
 }
 

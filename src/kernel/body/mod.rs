@@ -19,6 +19,7 @@ mod pointwise;
 mod rows;
 mod score_gradients;
 mod score_program;
+mod tile;
 mod transposed;
 mod turned_values;
 mod value_scaling;
@@ -39,7 +40,7 @@ pub use attention_bias_gradient::{AttentionBiasKernel, BiasLayout};
 pub use attention_combination::AttentionCombinationKernel;
 pub use attention_queries::{AttentionQueriesKernel, QueriesLayout, QueriesTile};
 pub use columns::ColumnsKernel;
-pub use copy::{CopyAxis, CopyKernel, UnfoldKernel, UnfoldedAxis};
+pub use copy::{CopyAxis, CopyKernel, TurnedCopyKernel, UnfoldKernel, UnfoldedAxis};
 pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, Strip, TapAxis};
 pub use dropout::{BackwardDropout, DropoutMaskKernel, Dropping, ForwardDropout, MaskedDropping};
 pub use gemm::{Epilogue, FusedEpilogue, GemmKernel, PartialReduction, Tuning};
@@ -50,6 +51,7 @@ pub use pointwise::{CombineKernel, FlagAction, PackedKernel, PointwiseKernel, Re
 pub use rows::{ColumnTotals, RowPhase, RowsKernel};
 pub use score_gradients::ScoreGradients;
 pub use score_program::{ScoreCap, ScoreProgram};
+pub use tile::Tile;
 pub use transposed::{TileOperand, TransposedKernel};
 pub use turned_values::TurnedValuesKernel;
 pub use value_scaling::ValueScaling;
@@ -90,6 +92,8 @@ pub enum Body {
     Combine(CombineKernel),
     /// A tensor in another layout.
     Copy(CopyKernel),
+    /// The same of one that is contiguous along another axis.
+    TurnedCopy(TurnedCopyKernel),
     /// An operand of a convolution as the matrix that it is multiplied as.
     Unfold(Box<UnfoldKernel>),
     /// Flags waited for and set.
@@ -175,6 +179,7 @@ impl Body {
             }
             Self::CombineMoments(kernel) => with_following(kernel.targets.to_vec(), kernel.following.as_ref()),
             Self::Copy(kernel) => (vec![kernel.source], vec![kernel.copy]),
+            Self::TurnedCopy(kernel) => (vec![kernel.source], vec![kernel.copy]),
             Self::Unfold(kernel) => (vec![kernel.source], vec![kernel.copy]),
             Self::Signal(kernel) => {
                 let flags =

@@ -3,13 +3,15 @@
 use super::super::boxed_operand::{StoredLine, UNIT};
 use super::super::pass::{LAUNCH_SECONDS, push_evaluation};
 use super::super::sweep::{elements, span};
+use super::super::transposed;
 use super::layout::padded;
 use super::unfolded::Unfolded;
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
 use crate::kernel::{
-    Body, Coordinate, CopyAxis, CopyKernel, Parameter, Quantity, StageProgram, UnfoldKernel, UnfoldedAxis, step,
+    Body, Coordinate, CopyAxis, CopyKernel, Parameter, Quantity, StageProgram, TurnedCopyKernel, UnfoldKernel,
+    UnfoldedAxis, step,
 };
 
 /// Bytes of a word of the workspace.
@@ -136,6 +138,10 @@ impl OperandCopy {
                 ("unfold", kernel.vectors(), Body::Unfold(Box::new(kernel)))
             }
             Way::Copied => {
+                if let Some(kernel) = self.turned_kernel(graph) {
+                    let shape = transposed::shape(&kernel.tile, kernel.blocks(), kernel.shared_bytes());
+                    return builder.push("turned_copy", shape, parameters, Body::TurnedCopy(kernel));
+                }
                 let kernel = self.kernel(graph);
                 ("copy", kernel.vectors(), Body::Copy(kernel))
             }
@@ -173,6 +179,37 @@ impl OperandCopy {
         let neighbours = self.neighbours(graph);
         let (source, copy) = (self.source, self.copy);
         CopyKernel { source, copy, unit_bytes: unit as u32, axes, gathered, neighbours, threads: THREADS, wide_index }
+    }
+
+    /// The kernel of a copy whose source is contiguous along another axis, and long enough both ways for tiles.
+    pub(super) fn turned_kernel(&self, graph: &FinalizedGraph) -> Option<TurnedCopyKernel> {
+        let plain = self.kernel(graph);
+        let (source, StoredLine { stored, .. }) = (graph.tensor(self.source), self.stored_line(graph)?);
+        let bytes = source.data_type.bytes() as i64;
+        let across = plain.axes.iter().position(|axis| axis.from == 1)?;
+        let is_long = |axis: usize| plain.axes[axis].extent >= transposed::FEWEST;
+        if plain.gathered == across || !is_long(plain.gathered) || !is_long(across) {
+            return None;
+        }
+        let fits = |width: &i64| {
+            let is_apart = |(axis, of): (usize, &CopyAxis)| axis == across || of.from % width == 0;
+            plain.axes[across].extent % width == 0
+                && source.alignment % (width * bytes) == 0
+                && plain.axes.iter().enumerate().all(is_apart)
+        };
+        let read = transposed::widths(bytes).find(fits).unwrap_or(1);
+        let axes = [plain.gathered, across];
+        let tile = transposed::tile_of(axes, axes.map(|axis| plain.axes[axis].extent), bytes == 1);
+        Some(TurnedCopyKernel {
+            source: self.source,
+            copy: self.copy,
+            element_bytes: bytes as u32,
+            tile: transposed::with_threads(tile, plain.vector()),
+            axes: plain.axes,
+            stored,
+            read,
+            wide_index: plain.wide_index,
+        })
     }
 
     /// What is stored of a row; `None` where zeros do not end it.
