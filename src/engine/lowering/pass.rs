@@ -410,7 +410,7 @@ fn push_moments(
     builder.push("combine_moments", launched, parameters, body);
 }
 
-/// Vectors of a row that a thread reduces, where rows are many. Of long rows eight, in blocks of 128 threads: rows of 768 to 8,192 elements took 0.86 to 1.00
+/// Vectors of a row that a thread reduces, where rows are many. Of long rows eight, in blocks of 128 threads: rows of 768 to 8,192 elements took 0.85 to 1.00
 /// times as long as with four in blocks of 256 on an H200 (2026-11-30). Of short rows a warp then reads less than a line of each: rows of 64 and 128 took
 /// 1.07 and 1.17 times as long.
 const VECTORS_OF_A_THREAD: i64 = 4;
