@@ -17,7 +17,8 @@ import math
 import sweep
 
 TYPES = ["BFLOAT16", "BFLOAT16", "HALF", "FLOAT"]
-BYTES = {"BFLOAT16": 2, "HALF": 2, "FLOAT": 4, "FP8_E4M3": 1}
+BYTES = {"BFLOAT16": 2, "HALF": 2, "FLOAT": 4}
+# bytes of a tensor that is read and written, at least and at most
 MOVED = (4 << 20, 1 << 30)
 ROWS = [64, 197, 500, 1024, 2048, 3000, 4096, 6000, 8192, 12544, 16384, 25088, 32768, 50000, 65536, 131072, 262144]
 COLUMNS = [64, 96, 128, 192, 256, 320, 384, 512, 640, 768, 1000, 1024, 1152, 1280, 1536, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 8192, 11008, 14336, 16384]
@@ -301,6 +302,7 @@ class InstanceNorm:
         return torch.nn.functional.instance_norm(t["x"], None, None, t["scale"].flatten(), t["bias"].flatten())
 
 
+# A kind has no instances: the shapes and choices that are drawn, how a `Case` becomes its graph, and what that is in PyTorch.
 KINDS = {
     **{"bias": BiasActivationAdd, "scale": ScaleShift, "gate": Gate, "row": RowScale, "transposed": Transposed, "quantized": Quantized},
     **{"reduced": Reduced, "layer": LayerNorm, "batch": BatchNorm, "instance": InstanceNorm},

@@ -8,7 +8,7 @@ use super::sections::Used;
 use super::sweep::cut;
 use super::tile::{PlaceText, block_coordinates};
 use crate::graph::FinalizedGraph;
-use crate::kernel::{CopyAxis, CopyKernel, Index, Number, TurnedCopyKernel, Variable};
+use crate::kernel::{CopyAxis, CopyKernel, Index, Number, TransposedCopyKernel, Variable};
 
 /// What `sweep/copy.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
@@ -47,8 +47,8 @@ pub(super) fn copy(graph: &FinalizedGraph, used: &mut Used, kernel: &CopyKernel)
         count: kernel.vector(),
         source: names::pointer(graph, kernel.source),
         copy: names::pointer(graph, kernel.copy),
-        from: offset(kernel, |axis| axis.from),
-        to: offset(kernel, |axis| axis.to),
+        from: spell(&offset(&kernel.axes, |axis| axis.from)),
+        to: spell(&offset(&kernel.axes, |axis| axis.to)),
         at: spell(&(unit.clone() * gathered.from)),
         guard: guard(kernel, unit),
     }
@@ -80,14 +80,13 @@ pub(super) fn neighbour(neighbours: i64, vector: i64) -> Index {
 }
 
 /// Units before a thread's vector, in the source or in the copy.
-fn offset(kernel: &CopyKernel, stride: impl Fn(&CopyAxis) -> i64) -> String {
-    let axes = kernel.axes.iter().enumerate();
-    spell(&Index::sum(axes.map(|(axis, strides)| Index::Variable(Variable::Axis(axis)) * stride(strides))))
+fn offset(axes: &[CopyAxis], stride: impl Fn(&CopyAxis) -> i64) -> Index {
+    Index::sum(axes.iter().enumerate().map(|(axis, strides)| Index::variable(Variable::Axis(axis)) * stride(strides)))
 }
 
-/// What `sweep/turned_copy.cu` reads beside the function's name and parameters.
+/// What `sweep/transposed_copy.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
-pub(super) struct TurnedCopyText {
+pub(super) struct TransposedCopyText {
     threads: u32,
     index: &'static str,
     block: String,
@@ -109,20 +108,20 @@ pub(super) struct TurnedCopyText {
     pitch: i64,
 }
 
-pub(super) fn turned_copy(graph: &FinalizedGraph, used: &mut Used, kernel: &TurnedCopyKernel) -> TurnedCopyText {
+pub(super) fn transposed_copy(
+    graph: &FinalizedGraph,
+    used: &mut Used,
+    kernel: &TransposedCopyKernel,
+) -> TransposedCopyText {
     ["FW_SHARED", "fw_store_words"].into_iter().for_each(|section| used.add(section));
-    let place = |stride: fn(&CopyAxis) -> i64| {
-        let axes = kernel.axes.iter().enumerate();
-        Index::sum(axes.map(|(axis, strides)| Index::Variable(Variable::Axis(axis)) * stride(strides)))
-    };
-    let (from, to) = (place(|axis| axis.from), place(|axis| axis.to));
+    let (from, to) = (offset(&kernel.axes, |axis| axis.from), offset(&kernel.axes, |axis| axis.to));
     let (tile, wide) = (&kernel.tile, kernel.wide_index);
     let extents = |of: &dyn Fn(usize) -> i64| tile.axes.map(|axis| Number::known(of(axis)));
     let read = extents(&|axis| kernel.axes[axis].extent);
     let stored = extents(&|axis| kernel.stored_along(axis));
     let all: Vec<Number> = (0..kernel.axes.len()).map(|axis| Number::known(kernel.stored_along(axis))).collect();
     let uses = from.variables().into_iter().chain(to.variables()).collect();
-    TurnedCopyText {
+    TransposedCopyText {
         threads: tile.threads,
         index: index_type(wide),
         block: as_index(wide, "blockIdx.x"),

@@ -167,8 +167,8 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         }
         Body::Combine(body) => signature.fill(template!("sweep/combine.cu"), reduction::combine(graph, used, body)?),
         Body::Copy(body) => signature.fill(template!("sweep/copy.cu"), copy::copy(graph, used, body)),
-        Body::TurnedCopy(body) => {
-            signature.fill(template!("sweep/turned_copy.cu"), copy::turned_copy(graph, used, body))
+        Body::TransposedCopy(body) => {
+            signature.fill(template!("sweep/transposed_copy.cu"), copy::transposed_copy(graph, used, body))
         }
         Body::Unfold(body) => signature.fill(template!("sweep/unfold.cu"), unfold::unfold(graph, used, body)),
         Body::Signal(body) => signature.fill(template!("sweep/signal.cu"), movement::signal(graph, used, body)),

@@ -18,7 +18,7 @@ use crate::kernel::{CombineMomentsKernel, Index, MomentsKernel, Parts, Reduction
 /// 16 values by which an inverse deviation was 27 roundings off.
 const FIRST_POINTS: [(i64, i64); 2] = [(1024, 4), (i64::MAX, 8)];
 
-/// Parts that a thread of a combination reads at once.
+/// Parts that a thread of a combination reads at once, of each four numbers.
 const PARTS_AT_ONCE: u32 = 4;
 
 /// What `sweep/moments.cu` reads beside the function's name and parameters.

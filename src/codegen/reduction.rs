@@ -199,7 +199,7 @@ pub(super) fn accumulator(number: usize) -> String {
     format!("acc{number}")
 }
 
-/// Splits that a thread of a combination reads at once.
+/// Splits that a thread of a combination reads at once: as many as its loop was unrolled for (an estimate, as of parts of moments).
 const SPLITS_AT_ONCE: u32 = 8;
 
 /// What `sweep/combine.cu` reads beside the function's name and parameters.

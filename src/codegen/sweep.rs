@@ -72,16 +72,9 @@ impl<'a> SweepSpeller<'a> {
         Self { sweep, speller, variables, uses: BTreeSet::new(), read_from, stored_to }
     }
 
-    /// Reads the vectors of some tensors through other pointers.
-    pub(super) fn with_vectors_from(mut self, pointers: impl IntoIterator<Item = (TensorId, String)>) -> Self {
-        self.read_from.extend(pointers);
-        self
-    }
-
-    /// Takes the elements of some tensors at each point from elsewhere: as expressions of storage types.
-    pub(super) fn with_elements_from(mut self, elements: impl IntoIterator<Item = (TensorId, String)>) -> Self {
-        self.read_from.extend(elements);
-        self
+    /// Reads some tensors elsewhere: vectors through these pointers, and what is read point by point as these expressions of its storage type.
+    pub(super) fn with_reads_from(self, places: impl IntoIterator<Item = (TensorId, String)>) -> Self {
+        Self { read_from: places.into_iter().collect(), ..self }
     }
 
     /// Stores the vectors of some tensors through other pointers.

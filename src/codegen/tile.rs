@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::index::{Bound, all, definition_lines, index_type, spell};
+use super::index::{Bound, all, definition_lines, index_type};
 use super::sweep::cut;
 use crate::kernel::{Definition, Index, Number, Tile, Variable, needed};
 
@@ -13,12 +13,10 @@ use crate::kernel::{Definition, Index, Number, Tile, Variable, needed};
 pub(super) struct PlaceText {
     /// How many a thread has.
     each: i64,
-    /// Where one lies in the tile.
-    along: String,
-    across: String,
-    /// Its coordinates, and the condition under which there is one.
+    /// Where vector `step` of a thread lies in the tile: `along` and `across`.
+    within: Vec<String>,
+    /// Its coordinates, and what passes over vectors that there are none of.
     coordinates: Vec<String>,
-    guard: Option<String>,
 }
 
 /// Variables of skeletons: a vector's number in the tile, the tile's first point, and a vector's place behind that.
@@ -34,28 +32,38 @@ impl PlaceText {
         mut uses: BTreeSet<Variable>,
         wide_index: bool,
     ) -> Self {
-        let lanes = tile.points[place] / vector;
-        let mut within = [Index::local(NUMBER) / lanes, Index::local(NUMBER) / lanes];
-        within[place] = Index::local(NUMBER) % lanes * vector;
-        let [along, across] = within.map(|place| spell(&place));
-        let axes = tile.axes.into_iter().zip(extents);
-        // of dynamic shapes one text does for all
-        let ends_inside = axes.filter(|&(axis, extent)| extent.is_told() || extent % tile.points_along(axis) != 0);
-        let bounds = ends_inside.map(|(axis, extent)| Bound { variable: Variable::Axis(axis), extent });
-        let bounds: Vec<Bound> = bounds.collect();
-        uses.extend(bounds.iter().map(|bound| bound.variable));
-        let coordinates = tile.axes.into_iter().zip(FIRST).zip(WITHIN).map(|((axis, first), within)| {
-            Definition::new(Variable::Axis(axis), Index::local(first) + Index::local(within))
-        });
-        let coordinates = needed(coordinates.collect(), &mut uses);
         Self {
             each: tile.vectors_of_a_thread(vector),
-            along,
-            across,
-            coordinates: definition_lines(index_type(wide_index), &coordinates),
-            guard: all(&bounds),
+            within: within(tile, place, vector),
+            coordinates: coordinates(tile, extents, &mut uses, wide_index),
         }
     }
+}
+
+/// Where a thread's vector lies in a tile.
+fn within(tile: &Tile, place: usize, vector: i64) -> Vec<String> {
+    let lanes = tile.points[place] / vector;
+    let number = Index::local(NUMBER);
+    let mut places = [number.clone() / lanes, number.clone() / lanes];
+    places[place] = number % lanes * vector;
+    let places = WITHIN.into_iter().zip(places).map(|(name, value)| Definition::new(Variable::Local(name), value));
+    let numbered = format!("const unsigned {NUMBER} = threadIdx.x + step * {};", tile.threads);
+    std::iter::once(numbered).chain(definition_lines("unsigned", &places.collect::<Vec<_>>())).collect()
+}
+
+/// The coordinates of a thread's vector that are used, and what passes over it where it lies beyond an axis.
+fn coordinates(tile: &Tile, extents: [Number; 2], uses: &mut BTreeSet<Variable>, wide_index: bool) -> Vec<String> {
+    // of dynamic shapes one text does for all
+    let ends_inside = |axis: usize, extent: Number| extent.is_told() || extent % tile.points_along(axis) != 0;
+    let axes = tile.axes.into_iter().zip(extents).filter(|&(axis, extent)| ends_inside(axis, extent));
+    let bounds: Vec<Bound> = axes.map(|(axis, extent)| Bound { variable: Variable::Axis(axis), extent }).collect();
+    uses.extend(bounds.iter().map(|bound| bound.variable));
+    let places = tile.axes.into_iter().zip(FIRST).zip(WITHIN).map(|((axis, first), within)| {
+        Definition::new(Variable::Axis(axis), Index::local(first) + Index::local(within))
+    });
+    let mut lines = definition_lines(index_type(wide_index), &needed(places.collect(), uses));
+    lines.extend(all(&bounds).map(|guard| format!("if (!({guard})) continue;")));
+    lines
 }
 
 /// The coordinates of a block, by the extents of all axes: those of the tile's axes are its first point's. These variables are used behind them.

@@ -6,12 +6,13 @@ use serde::Serialize;
 
 use super::index::{as_index, index_type, spell};
 use super::names;
+use super::reduction::offset;
 use super::sections::Used;
 use super::sweep::SweepSpeller;
 use super::tile::{PlaceText, block_coordinates};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{Index, Number, TileOperand, TransposedKernel, Variable};
+use crate::kernel::{Number, TileOperand, TransposedKernel, Variable};
 
 /// What `sweep/transposed.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
@@ -70,12 +71,11 @@ pub(super) fn transposed(
         (id, format!("reinterpret_cast<const {storage}*>(&ahead_{}[step])", graph.canonical_name(id)))
     };
     let text = SweepSpeller::new(graph, used, sweep, &[])
-        .with_elements_from(kernel.operands.iter().map(element))
-        .with_vectors_from(ahead.iter().map(kept))
+        .with_reads_from(kernel.operands.iter().map(element).chain(ahead.iter().map(kept)))
         .text(&[], "");
     let operands = kernel.operands.iter().map(|operand| OperandText::of(graph, kernel, operand));
     let read = kernel.operands.iter().map(|operand| operand.tensor).chain(ahead.iter().copied());
-    let read = read.flat_map(|id| offset(kernel, id).variables());
+    let read = read.flat_map(|id| offset(&kernel.sweep.space.axes, id).variables());
     let of_points: BTreeSet<Variable> = text.uses.iter().copied().chain(read).collect();
     let extents: Vec<Number> = sweep.space.axes.iter().map(|axis| axis.extent).collect();
     Ok(TransposedText {
@@ -92,7 +92,7 @@ pub(super) fn transposed(
 
 impl OperandText {
     fn of(graph: &FinalizedGraph, kernel: &TransposedKernel, operand: &TileOperand) -> Self {
-        let offset = offset(kernel, operand.tensor);
+        let offset = offset(&kernel.sweep.space.axes, operand.tensor);
         Self {
             name: graph.canonical_name(operand.tensor).to_string(),
             storage: names::storage_type(graph.tensor(operand.tensor).data_type),
@@ -111,7 +111,7 @@ impl AheadText {
             name: graph.canonical_name(id).to_string(),
             storage: names::storage_type(graph.tensor(id).data_type),
             vector: kernel.sweep.vector,
-            from: format!("{} + ({})", names::pointer(graph, id), spell(&offset(kernel, id))),
+            from: format!("{} + ({})", names::pointer(graph, id), spell(&offset(&kernel.sweep.space.axes, id))),
         }
     }
 }
@@ -120,10 +120,4 @@ impl AheadText {
 fn vectors(kernel: &TransposedKernel, (place, vector): (usize, i64), uses: BTreeSet<Variable>) -> PlaceText {
     let extents = kernel.tile.axes.map(|axis| kernel.extent(axis));
     PlaceText::of((&kernel.tile, extents), (place, vector), uses, kernel.sweep.wide_index)
-}
-
-/// Where a point's element lies behind a tensor's first.
-fn offset(kernel: &TransposedKernel, id: TensorId) -> Index {
-    let axes = kernel.sweep.space.axes.iter().enumerate();
-    Index::sum(axes.map(|(number, axis)| Index::variable(Variable::Axis(number)) * axis.strides[&id]))
 }

@@ -28,15 +28,20 @@ impl Floor {
 
     /// The memory time of a graph, in seconds, as [`Self::seconds`] gives it; its arithmetic is not looked at.
     pub fn memory_seconds(graph: &FinalizedGraph, device: &Device) -> f64 {
-        bytes_of(graph) as f64 / device.bytes_per_second
+        seconds_to_move(bytes_of(graph), device)
     }
 
     /// The larger of memory time and arithmetic time, in seconds; launch overhead comes on top.
     pub fn seconds(&self, device: &Device, core_type: Option<DataType>) -> f64 {
-        let memory = self.bytes as f64 / device.bytes_per_second;
+        let memory = seconds_to_move(self.bytes, device);
         let arithmetic = core_type.map_or(0.0, |data_type| self.flops as f64 / device.flops_per_second(data_type));
         memory.max(arithmetic)
     }
+}
+
+/// Seconds that so many bytes take to or from memory.
+fn seconds_to_move(bytes: u64, device: &Device) -> f64 {
+    bytes as f64 / device.bytes_per_second
 }
 
 impl fmt::Display for Floor {

@@ -182,6 +182,11 @@ impl StageProgram {
         self.steps.iter().filter(|step| step.value == Value::Load).map(|step| step.tensor)
     }
 
+    /// Whether all that is read at a point is an element of its own: no windows around it, no concatenations.
+    pub fn reads_points_alone(&self) -> bool {
+        self.moved().count() == self.loads().count() && self.windows().next().is_none()
+    }
+
     /// Whether some step takes the core's result, the tensor `c`, from its accumulators.
     pub fn reads_accumulator(&self, c: TensorId) -> bool {
         self.steps.iter().any(|step| step.tensor == c && step.value == Value::Accumulator)

@@ -12,14 +12,12 @@ ${ line }$
 fw_raw<${ operand.storage }$, ${ operand.vector }$> brought_${ operand.name }$[${ operand.place.each }$];
 #pragma unroll
 for (unsigned step = 0; step < ${ operand.place.each }$; ++step) {
-const unsigned number = threadIdx.x + step * ${ threads }$;
-const unsigned along = ${ operand.place.along }$, across = ${ operand.place.across }$;
+<%- for line in operand.place.within %>
+${ line }$
+<%- endfor %>
 <%- for line in operand.place.coordinates %>
 ${ line }$
 <%- endfor %>
-<%- if operand.place.guard %>
-if (!(${ operand.place.guard }$)) continue;
-<%- endif %>
 brought_${ operand.name }$[step] = *reinterpret_cast<const fw_raw<${ operand.storage }$, ${ operand.vector }$>*>(${ operand.from }$);
 }
 <%- endfor %>
@@ -29,14 +27,12 @@ fw_raw<${ operand.storage }$, ${ operand.vector }$> ahead_${ operand.name }$[${ 
 <%- endfor %>
 #pragma unroll
 for (unsigned step = 0; step < ${ points.each }$; ++step) {
-const unsigned number = threadIdx.x + step * ${ threads }$;
-const unsigned along = ${ points.along }$, across = ${ points.across }$;
+<%- for line in points.within %>
+${ line }$
+<%- endfor %>
 <%- for line in points.coordinates %>
 ${ line }$
 <%- endfor %>
-<%- if points.guard %>
-if (!(${ points.guard }$)) continue;
-<%- endif %>
 <%- for operand in ahead %>
 ahead_${ operand.name }$[step] = *reinterpret_cast<const fw_raw<${ operand.storage }$, ${ operand.vector }$>*>(${ operand.from }$);
 <%- endfor %>
@@ -46,22 +42,21 @@ ahead_${ operand.name }$[step] = *reinterpret_cast<const fw_raw<${ operand.stora
 ${ operand.storage }$* const tile_${ operand.name }$ = reinterpret_cast<${ operand.storage }$*>(shared_bytes + ${ operand.first_byte }$);
 #pragma unroll
 for (unsigned step = 0; step < ${ operand.place.each }$; ++step) {
-const unsigned number = threadIdx.x + step * ${ threads }$;
-const unsigned along = ${ operand.place.along }$, across = ${ operand.place.across }$;
+<%- for line in operand.place.within %>
+${ line }$
+<%- endfor %>
 fw_store_words(tile_${ operand.name }$ + along * ${ operand.pitch }$ + across, brought_${ operand.name }$[step]);
 }
 <%- endfor %>
 __syncthreads();
 #pragma unroll
 for (unsigned step = 0; step < ${ points.each }$; ++step) {
-const unsigned number = threadIdx.x + step * ${ threads }$;
-const unsigned along = ${ points.along }$, across = ${ points.across }$;
+<%- for line in points.within %>
+${ line }$
+<%- endfor %>
 <%- for line in points.coordinates %>
 ${ line }$
 <%- endfor %>
-<%- if points.guard %>
-if (!(${ points.guard }$)) continue;
-<%- endif %>
 ${ evaluate }$
 }
 }

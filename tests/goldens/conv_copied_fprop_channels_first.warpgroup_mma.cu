@@ -55,7 +55,7 @@
 
 //@ program
 extern "C" __global__ void __launch_bounds__(256)
-fw_turned_copy(const fw_f16* __restrict__ p_t0, fw_f16* __restrict__ p_t3) {
+fw_transposed_copy(const fw_f16* __restrict__ p_t0, fw_f16* __restrict__ p_t3) {
   FW_SHARED(shared_bytes);
   fw_wait_for_previous_launch();
   const unsigned block = blockIdx.x;
@@ -67,7 +67,8 @@ fw_turned_copy(const fw_f16* __restrict__ p_t0, fw_f16* __restrict__ p_t3) {
 #pragma unroll
   for (unsigned step = 0; step < 8; ++step) {
     const unsigned number = threadIdx.x + step * 256;
-    const unsigned along = number / 32, across = number % 32 * 2;
+    const unsigned along = number / 32;
+    const unsigned across = number % 32 * 2;
     const unsigned i1 = first_along + along;
     const unsigned i2 = first_across + across;
     if (!(i2 < 90)) continue;
@@ -76,14 +77,16 @@ fw_turned_copy(const fw_f16* __restrict__ p_t0, fw_f16* __restrict__ p_t3) {
 #pragma unroll
   for (unsigned step = 0; step < 8; ++step) {
     const unsigned number = threadIdx.x + step * 256;
-    const unsigned along = number / 32, across = number % 32 * 2;
+    const unsigned along = number / 32;
+    const unsigned across = number % 32 * 2;
     fw_store_words(tile + along * 66 + across, brought[step]);
   }
   __syncthreads();
 #pragma unroll
   for (unsigned step = 0; step < 2; ++step) {
     const unsigned number = threadIdx.x + step * 256;
-    const unsigned along = number % 8 * 8, across = number / 8;
+    const unsigned along = number % 8 * 8;
+    const unsigned across = number / 8;
     const unsigned i1 = first_along + along;
     const unsigned i2 = first_across + across;
     if (!(i2 < 90)) continue;

@@ -45,7 +45,8 @@ fw_transposed(const fw_f16* __restrict__ p_t0,
 #pragma unroll
   for (unsigned step = 0; step < 4; ++step) {
     const unsigned number = threadIdx.x + step * 256;
-    const unsigned along = number / 16, across = number % 16 * 4;
+    const unsigned along = number / 16;
+    const unsigned across = number % 16 * 4;
     const unsigned i2 = first_along + along;
     const unsigned i1 = first_across + across;
     if (!(i2 < 48 && i1 < 60)) continue;
@@ -55,7 +56,8 @@ fw_transposed(const fw_f16* __restrict__ p_t0,
 #pragma unroll
   for (unsigned step = 0; step < 4; ++step) {
     const unsigned number = threadIdx.x + step * 256;
-    const unsigned along = number / 16, across = number % 16 * 4;
+    const unsigned along = number / 16;
+    const unsigned across = number % 16 * 4;
     const unsigned i2 = first_along + along;
     const unsigned i1 = first_across + across;
     if (!(i2 < 48 && i1 < 60)) continue;
@@ -65,21 +67,24 @@ fw_transposed(const fw_f16* __restrict__ p_t0,
 #pragma unroll
   for (unsigned step = 0; step < 4; ++step) {
     const unsigned number = threadIdx.x + step * 256;
-    const unsigned along = number / 16, across = number % 16 * 4;
+    const unsigned along = number / 16;
+    const unsigned across = number % 16 * 4;
     fw_store_words(tile_t0 + along * 66 + across, brought_t0[step]);
   }
   float* const tile_t1 = reinterpret_cast<float*>(shared_bytes + 8448);
 #pragma unroll
   for (unsigned step = 0; step < 4; ++step) {
     const unsigned number = threadIdx.x + step * 256;
-    const unsigned along = number / 16, across = number % 16 * 4;
+    const unsigned along = number / 16;
+    const unsigned across = number % 16 * 4;
     fw_store_words(tile_t1 + along * 65 + across, brought_t1[step]);
   }
   __syncthreads();
 #pragma unroll
   for (unsigned step = 0; step < 2; ++step) {
     const unsigned number = threadIdx.x + step * 256;
-    const unsigned along = number % 8 * 8, across = number / 8;
+    const unsigned along = number % 8 * 8;
+    const unsigned across = number / 8;
     const unsigned i2 = first_along + along;
     const unsigned i1 = first_across + across;
     if (!(i2 < 48 && i1 < 60)) continue;

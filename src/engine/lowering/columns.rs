@@ -32,10 +32,7 @@ pub(super) fn stepped_axes(graph: &FinalizedGraph, extents: &[i64], program: &St
         !tensor.is_pass_by_value && elements > 1 && elements * POINTS_OF_AN_ELEMENT <= points
     };
     let kept: Vec<TensorId> = program.loads().filter(is_kept).collect();
-    if !program.results().any(|id| is_kept(&id))
-        || program.moved().count() != program.loads().count()
-        || program.windows().next().is_some()
-    {
+    if !program.results().any(|id| is_kept(&id)) || !program.reads_points_alone() {
         return BTreeSet::new();
     }
     let is_stepped = |&axis: &usize| {

@@ -410,13 +410,15 @@ fn push_moments(
     builder.push("combine_moments", launched, parameters, body);
 }
 
-/// Vectors of a row that a thread reduces, where rows are many. Of long rows eight, in blocks of 128 threads: rows of 768 to 8,192 elements took 0.85 to 1.00
-/// times as long as with four in blocks of 256 on an H200 (2026-11-30). Of short rows a warp then reads less than a line of each: rows of 64 and 128 took
-/// 1.07 and 1.17 times as long.
+/// Vectors of a row that a thread reduces, where rows are many: with one, 22 reductions of rows of 8 to 100,000 elements took 0.99 to 1.68 times as long
+/// on an H200 (2026-11-30), with two 0.98 to 1.22, with eight 0.88 to 1.16.
 const VECTORS_OF_A_THREAD: i64 = 4;
+
+/// The same of long rows, in smaller blocks: rows of 768 to 8,192 elements took 0.85 to 1.00 times as long as with four in blocks of 256 (the same chip).
 const VECTORS_OF_A_LONG_ROW: i64 = 8;
 
-/// Vectors from which a row is long.
+/// Vectors from which a row is long, so that the threads of one read a line of L2 at once: with eight, rows of 8 and 16 vectors took 1.07 and 1.17 times as
+/// long.
 const LONG_ROW: i64 = 64;
 
 /// Threads and blocks of a reduction.

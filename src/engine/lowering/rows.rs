@@ -152,7 +152,7 @@ impl<'a> Planned<'a> {
         };
         let (points, stores) = of(&passes.iter().filter(over_points).copied().collect::<Vec<_>>());
         let (all, every_store) = of(passes);
-        if all.windows().next().is_some() || all.moved().count() != all.loads().count() {
+        if !all.reads_points_alone() {
             return None;
         }
         let request = SweepRequest {

@@ -66,7 +66,7 @@ impl CopyKernel {
 /// Moves a tensor's elements to a layout that is contiguous along another axis, bit by bit. A block reads a tile along the axis that is contiguous in the
 /// source, to shared memory, and stores 16 bytes at once along the other; those beyond the axis are zeros.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TurnedCopyKernel {
+pub struct TransposedCopyKernel {
     /// What is copied.
     pub source: TensorId,
     /// Where to.
@@ -85,7 +85,7 @@ pub struct TurnedCopyKernel {
     pub wide_index: bool,
 }
 
-impl TurnedCopyKernel {
+impl TransposedCopyKernel {
     /// Elements that a thread stores at once.
     pub fn vector(&self) -> i64 {
         STORED / i64::from(self.element_bytes)

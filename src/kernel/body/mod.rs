@@ -40,7 +40,7 @@ pub use attention_bias_gradient::{AttentionBiasKernel, BiasLayout};
 pub use attention_combination::AttentionCombinationKernel;
 pub use attention_queries::{AttentionQueriesKernel, QueriesLayout, QueriesTile};
 pub use columns::ColumnsKernel;
-pub use copy::{CopyAxis, CopyKernel, TurnedCopyKernel, UnfoldKernel, UnfoldedAxis};
+pub use copy::{CopyAxis, CopyKernel, TransposedCopyKernel, UnfoldKernel, UnfoldedAxis};
 pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, Strip, TapAxis};
 pub use dropout::{BackwardDropout, DropoutMaskKernel, Dropping, ForwardDropout, MaskedDropping};
 pub use gemm::{Epilogue, FusedEpilogue, GemmKernel, PartialReduction, Tuning};
@@ -93,7 +93,7 @@ pub enum Body {
     /// A tensor in another layout.
     Copy(CopyKernel),
     /// The same of one that is contiguous along another axis.
-    TurnedCopy(TurnedCopyKernel),
+    TransposedCopy(TransposedCopyKernel),
     /// An operand of a convolution as the matrix that it is multiplied as.
     Unfold(Box<UnfoldKernel>),
     /// Flags waited for and set.
@@ -179,7 +179,7 @@ impl Body {
             }
             Self::CombineMoments(kernel) => with_following(kernel.targets.to_vec(), kernel.following.as_ref()),
             Self::Copy(kernel) => (vec![kernel.source], vec![kernel.copy]),
-            Self::TurnedCopy(kernel) => (vec![kernel.source], vec![kernel.copy]),
+            Self::TransposedCopy(kernel) => (vec![kernel.source], vec![kernel.copy]),
             Self::Unfold(kernel) => (vec![kernel.source], vec![kernel.copy]),
             Self::Signal(kernel) => {
                 let flags =

@@ -60,6 +60,7 @@ impl MomentsKernel {
 
     /// Sums of a thread that are added up with those of others at once.
     pub fn sums_at_once(&self) -> i64 {
+        // 48 KiB of 512 threads, which a block has on every chip
         const MOST: i64 = 24;
         (Self::SUMS * self.reduction.accumulators()).min(MOST)
     }

@@ -182,7 +182,7 @@ impl Boxed<'_> {
         let accumulations: Vec<_> = reductions.iter().map(|reduction| reduction.accumulation).collect();
         let mut speller = SweepSpeller::new(graph, used, sweep, &accumulations)
             .with_variables(digits.iter().copied())
-            .with_vectors_from(pointers(graph, "const ", &boxes.read, read))
+            .with_reads_from(pointers(graph, "const ", &boxes.read, read))
             .with_vectors_to(self.stored_pointers(stored));
         let point = speller.point();
         let values: Vec<String> = reductions

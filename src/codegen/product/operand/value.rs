@@ -116,7 +116,7 @@ impl Values {
         };
         let variables = operand.coordinates.iter().map(|coordinate| coordinate.quantity);
         let mut speller = SweepSpeller::new(graph, used, &operand.sweep, &[]);
-        speller = speller.with_variables(variables).with_vectors_from(raw);
+        speller = speller.with_variables(variables).with_reads_from(raw);
         let pack = pack(side, element);
         if pack.is_none() {
             speller.speller.consume(operand.tensor);

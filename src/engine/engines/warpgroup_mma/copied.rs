@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn what_would_be_turned_is_copied_where_many_tiles_read_it() {
         let of_float = |extents| matmul_of(DataType::Float, extents);
-        assert_eq!(functions(&of_float([1, 4096, 4096, 4096])), ["fw_turned_copy", "fw_matmul_1"]);
+        assert_eq!(functions(&of_float([1, 4096, 4096, 4096])), ["fw_transposed_copy", "fw_matmul_1"]);
         assert_eq!(functions(&of_float([1, 128, 256, 256])), ["fw_matmul"]);
     }
 

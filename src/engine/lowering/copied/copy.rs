@@ -10,7 +10,7 @@ use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
 use crate::kernel::{
-    Body, Coordinate, CopyAxis, CopyKernel, Parameter, Quantity, StageProgram, TurnedCopyKernel, UnfoldKernel,
+    Body, Coordinate, CopyAxis, CopyKernel, Parameter, Quantity, StageProgram, TransposedCopyKernel, UnfoldKernel,
     UnfoldedAxis, step,
 };
 
@@ -24,7 +24,7 @@ const THREADS: u32 = 256;
 const LARGEST_UNIT: i64 = 8;
 
 /// How many times as long the writes of a copy take whose source is contiguous along another axis, so that a warp writes to many rows (an
-/// estimate).
+/// estimate, from before such copies went by tiles).
 const TURNED_WRITES: f64 = 1.25;
 
 /// Most neighbouring threads that write to a row of a copy whose source is contiguous along another axis, where elements have so many
@@ -138,9 +138,9 @@ impl OperandCopy {
                 ("unfold", kernel.vectors(), Body::Unfold(Box::new(kernel)))
             }
             Way::Copied => {
-                if let Some(kernel) = self.turned_kernel(graph) {
+                if let Some(kernel) = self.transposed_kernel(graph) {
                     let shape = transposed::shape(&kernel.tile, kernel.blocks(), kernel.shared_bytes());
-                    return builder.push("turned_copy", shape, parameters, Body::TurnedCopy(kernel));
+                    return builder.push("transposed_copy", shape, parameters, Body::TransposedCopy(kernel));
                 }
                 let kernel = self.kernel(graph);
                 ("copy", kernel.vectors(), Body::Copy(kernel))
@@ -182,7 +182,7 @@ impl OperandCopy {
     }
 
     /// The kernel of a copy whose source is contiguous along another axis, and long enough both ways for tiles.
-    pub(super) fn turned_kernel(&self, graph: &FinalizedGraph) -> Option<TurnedCopyKernel> {
+    pub(super) fn transposed_kernel(&self, graph: &FinalizedGraph) -> Option<TransposedCopyKernel> {
         let plain = self.kernel(graph);
         let (source, StoredLine { stored, .. }) = (graph.tensor(self.source), self.stored_line(graph)?);
         let bytes = source.data_type.bytes() as i64;
@@ -200,7 +200,7 @@ impl OperandCopy {
         let read = transposed::widths(bytes).find(fits).unwrap_or(1);
         let axes = [plain.gathered, across];
         let tile = transposed::tile_of(axes, axes.map(|axis| plain.axes[axis].extent), bytes == 1);
-        Some(TurnedCopyKernel {
+        Some(TransposedCopyKernel {
             source: self.source,
             copy: self.copy,
             element_bytes: bytes as u32,

@@ -369,21 +369,21 @@ mod tests {
 
     #[test]
     fn channels_before_pixels_are_copied_in_tiles() {
-        let turned = |channels| {
+        let transposed = |channels| {
             let copied = copied(FORWARD, [channels, 40], channels_first);
             let [image, filter] = &copied.copies[..] else { panic!("two copies") };
             let graph = copied.fusion.graph();
-            assert!(filter.turned_kernel(graph).is_none(), "nine taps");
-            image.turned_kernel(graph)
+            assert!(filter.transposed_kernel(graph).is_none(), "nine taps");
+            image.transposed_kernel(graph)
         };
-        let kernel = turned(64).expect("tiles");
+        let kernel = transposed(64).expect("tiles");
         assert_eq!((kernel.tile.axes, kernel.tile.points, kernel.tile.threads), ([1, 2], [64, 64], 256));
         assert_eq!((kernel.read, kernel.vector(), kernel.stored, kernel.blocks()), (8, 8, 64, 2));
-        let kernel = turned(33).expect("tiles");
+        let kernel = transposed(33).expect("tiles");
         assert_eq!((kernel.stored, kernel.stored_along(2), kernel.blocks()), (48, 64, 2), "zeros end rows");
-        assert!(turned(15).is_none(), "few channels");
+        assert!(transposed(15).is_none(), "few channels");
         let last = copied(FORWARD, [33, 40], channels_last);
-        assert!(last.copies.iter().all(|copy| copy.turned_kernel(last.fusion.graph()).is_none()), "one layout");
+        assert!(last.copies.iter().all(|copy| copy.transposed_kernel(last.fusion.graph()).is_none()), "one layout");
     }
 
     #[test]

@@ -12,33 +12,30 @@ ${ unit }$* const tile = reinterpret_cast<${ unit }$*>(shared_bytes);
 fw_raw<${ unit }$, ${ read }$> brought[${ reads.each }$] = {};
 #pragma unroll
 for (unsigned step = 0; step < ${ reads.each }$; ++step) {
-const unsigned number = threadIdx.x + step * ${ threads }$;
-const unsigned along = ${ reads.along }$, across = ${ reads.across }$;
+<%- for line in reads.within %>
+${ line }$
+<%- endfor %>
 <%- for line in reads.coordinates %>
 ${ line }$
 <%- endfor %>
-<%- if reads.guard %>
-if (!(${ reads.guard }$)) continue;
-<%- endif %>
 brought[step] = *reinterpret_cast<const fw_raw<${ unit }$, ${ read }$>*>(reinterpret_cast<const ${ unit }$*>(${ source }$) + (${ from }$));
 }
 #pragma unroll
 for (unsigned step = 0; step < ${ reads.each }$; ++step) {
-const unsigned number = threadIdx.x + step * ${ threads }$;
-const unsigned along = ${ reads.along }$, across = ${ reads.across }$;
+<%- for line in reads.within %>
+${ line }$
+<%- endfor %>
 fw_store_words(tile + along * ${ pitch }$ + across, brought[step]);
 }
 __syncthreads();
 #pragma unroll
 for (unsigned step = 0; step < ${ stores.each }$; ++step) {
-const unsigned number = threadIdx.x + step * ${ threads }$;
-const unsigned along = ${ stores.along }$, across = ${ stores.across }$;
+<%- for line in stores.within %>
+${ line }$
+<%- endfor %>
 <%- for line in stores.coordinates %>
 ${ line }$
 <%- endfor %>
-<%- if stores.guard %>
-if (!(${ stores.guard }$)) continue;
-<%- endif %>
 fw_vector<${ unit }$, ${ stored }$> gathered;
 #pragma unroll
 for (unsigned e = 0; e < ${ stored }$; ++e) gathered.at[e] = tile[(along + e) * ${ pitch }$ + across];
