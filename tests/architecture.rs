@@ -305,8 +305,11 @@ const LOWERING: &[&str] = &[
     "all_gather",
     "passes",
     "totals",
+    "phases",
     "row_threads",
     "rows",
+    "channels",
+    "together",
     "pass",
     "copied",
     "inside",
@@ -338,8 +341,10 @@ const CODEGEN: &[&str] = &[
     "columns",
     "transposed",
     "moments",
+    "phases",
     "rows",
     "rows_staying",
+    "channels",
 ];
 
 #[test]
@@ -369,7 +374,9 @@ fn kernels_engines_and_code_generation_are_in_order() {
             "depthwise",
             "pointwise",
             "moments",
+            "phase",
             "rows",
+            "channels",
             "inside",
             "gemm",
         ],

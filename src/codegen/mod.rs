@@ -33,6 +33,7 @@
 
 mod all_gather;
 mod attention;
+mod channels;
 mod columns;
 mod copy;
 mod depthwise;
@@ -44,6 +45,7 @@ mod movement;
 mod names;
 mod packed;
 mod parameters;
+mod phases;
 mod product;
 mod reduction;
 mod rows;
@@ -159,6 +161,7 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
                 signature.fill(template!("sweep/rows_staying.cu"), record)
             }
         },
+        Body::Channels(body) => signature.fill(template!("sweep/channels.cu"), channels::channels(graph, used, body)?),
         Body::Depthwise(body) => {
             signature.fill(template!("sweep/depthwise.cu"), depthwise::depthwise(graph, used, body)?)
         }

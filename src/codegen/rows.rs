@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::index::{as_index, definition_lines, index_type};
+use super::index::{as_index, index_type};
 use super::names;
+use super::phases::{KeptText, PointSpelling, PointText};
 use super::reduction::{accumulator, finished};
 use super::sections::Used;
-use super::sweep::{SweepSpeller, coordinates, enters};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
-use crate::kernel::{Access, Accumulation, Index, Number, RowPhase, RowsKernel, Sweep, needed};
+use crate::kernel::{Access, Accumulation, Number, Phase, RowsKernel};
 
 /// Threads of a multiprocessor that evaluate rows: so few have registers for the vectors of theirs (measured beside 512 and 1,024:
 /// `docs/performance-notes.md`, "Norms of rows"); more where these are few, or are read again behind statistics that are stored.
@@ -63,24 +63,9 @@ pub(super) struct RowsText {
 #[derive(Serialize)]
 pub(super) struct PhaseText {
     /// Done by the first thread of a row.
-    row: Option<RowText>,
+    row: Option<KeptText>,
     points: Option<PointText>,
     totals: Vec<TotalText>,
-}
-
-/// A sweep over rows alone.
-#[derive(Serialize)]
-struct RowText {
-    coordinates: Vec<String>,
-    evaluate: String,
-}
-
-/// One sweep: coordinates of the row, of the point, and what is evaluated there.
-#[derive(Serialize)]
-struct PointText {
-    of_row: Vec<String>,
-    of_vector: Vec<String>,
-    evaluate: String,
 }
 
 /// One reduction of a phase.
@@ -101,12 +86,8 @@ pub(super) struct TotalText {
 
 /// How the phases of a kernel are spelled.
 pub(super) struct PhaseSpelling<'a> {
-    pub(super) graph: &'a FinalizedGraph,
     pub(super) kernel: &'a RowsKernel,
-    /// Place of the row's part among a thread's.
-    pub(super) at: &'static str,
-    /// Where vectors of some tensors are read.
-    pub(super) vectors_from: Vec<(TensorId, String)>,
+    pub(super) points: PointSpelling<'a>,
 }
 
 pub(super) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel) -> Result<RowsText, Error> {
@@ -122,7 +103,8 @@ pub(super) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel)
     let is_wide = kernel.sweeps().any(|sweep| sweep.wide_index);
     let threads = kernel.columns * kernel.rows;
     let each = kernel.vectors_of_a_thread();
-    let spelling = PhaseSpelling { graph, kernel, at: "0", vectors_from: Vec::new() };
+    let points = PointSpelling { graph, kept: "row", at: "0", reads_from: Vec::new() };
+    let spelling = PhaseSpelling { kernel, points };
     Ok(RowsText {
         threads,
         resident: (resident_threads(kernel) / threads).max(1),
@@ -146,7 +128,7 @@ pub(super) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel)
 
 /// Threads of a multiprocessor that registers shall leave room for.
 fn resident_threads(kernel: &RowsKernel) -> u32 {
-    let vectors = |phase: &RowPhase| -> BTreeSet<TensorId> {
+    let vectors = |phase: &Phase| -> BTreeSet<TensorId> {
         let points = phase.points.iter();
         points
             .flat_map(|sweep| sweep.program.loads().filter(|id| sweep.access.get(id) == Some(&Access::Vector)))
@@ -157,7 +139,7 @@ fn resident_threads(kernel: &RowsKernel) -> u32 {
     let all: BTreeSet<TensorId> = phases.iter().flatten().copied().filter(is_kept).collect();
     let vector = kernel.sweeps().map(|sweep| sweep.vector).max().unwrap_or(1);
     let elements = kernel.vectors_of_a_thread() * vector * all.len() as i64;
-    let stores_statistics = kernel.phases.iter().any(|phase| phase.row.is_some());
+    let stores_statistics = kernel.phases.iter().any(|phase| phase.once.is_some());
     let few = if stores_statistics { FEW_ELEMENTS_BESIDE_STATISTICS } else { FEW_ELEMENTS };
     if elements <= few { MOST_RESIDENT_THREADS } else { RESIDENT_THREADS }
 }
@@ -207,13 +189,12 @@ impl PhaseSpelling<'_> {
     fn phase(
         &self,
         used: &mut Used,
-        (phase, sums): (&RowPhase, &[Accumulation]),
+        (phase, sums): (&Phase, &[Accumulation]),
         before: usize,
     ) -> Result<PhaseText, Error> {
-        let row = phase.row.as_ref().map(|sweep| self.points(used, sweep, (&[], &[]))).transpose()?;
-        let row = row.map(|text| RowText { coordinates: text.of_row, evaluate: text.evaluate });
+        let row = phase.once.as_ref().map(|sweep| self.points.once(used, sweep)).transpose()?;
         let points = phase.points.as_ref();
-        let points = points.map(|sweep| self.points(used, sweep, (&phase.accumulations, sums))).transpose()?;
+        let points = points.map(|sweep| self.points.text(used, sweep, (&phase.accumulations, sums))).transpose()?;
         let mut totals = Vec::new();
         let RowsKernel { rows, cluster, elements, .. } = *self.kernel;
         let at_once = self.kernel.rows_at_once();
@@ -229,41 +210,11 @@ impl PhaseSpelling<'_> {
                 combine,
                 place: place * warps,
                 met: all_warps + place * blocks,
-                variable: names::pointer(self.graph, accumulation.target),
+                variable: names::pointer(self.points.graph, accumulation.target),
                 finished: finished(accumulation, elements),
             });
         }
         Ok(PhaseText { row, points, totals })
-    }
-
-    fn points(
-        &self,
-        used: &mut Used,
-        sweep: &Sweep,
-        (accumulations, sums): (&[Accumulation], &[Accumulation]),
-    ) -> Result<PointText, Error> {
-        let all: Vec<Accumulation> = accumulations.iter().chain(sums).copied().collect();
-        let point = if sweep.vector > 1 { "e" } else { "0" };
-        let speller = SweepSpeller::new(self.graph, used, sweep, &all).with_reads_from(self.vectors_from.clone());
-        let text = speller.text_with(|speller| {
-            let entered = accumulations.iter().enumerate();
-            let mut lines: Vec<String> = entered
-                .map(|(number, of_row)| enters(speller, &format!("{}[{}]", accumulator(number), self.at), of_row))
-                .collect();
-            let summed = sums.iter().enumerate();
-            lines.extend(
-                summed.map(|(number, of_column)| enters(speller, &format!("sum{number}[g][{point}]"), of_column)),
-            );
-            lines
-        });
-        let index = index_type(sweep.wide_index);
-        let mut uses = text.uses.clone();
-        let mut lines = |linear, reduced| {
-            let definitions = coordinates(sweep, &Index::local(linear), |axis| axis.reduced == reduced);
-            definition_lines(index, &needed(definitions, &mut uses))
-        };
-        let (of_row, of_vector) = (lines("row", false), lines("r", true));
-        Ok(PointText { of_row, of_vector, evaluate: text.evaluate()? })
     }
 }
 

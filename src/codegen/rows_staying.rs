@@ -1,17 +1,15 @@
 //! Record of the skeleton for rows that are also added up, by blocks that stay.
 
-use std::collections::BTreeSet;
-
 use serde::Serialize;
 
-use super::index::{definition_lines, index_type};
+use super::index::index_type;
 use super::names;
+use super::phases::PointSpelling;
 use super::rows::{PhaseSpelling, PhaseText, group, thread};
 use super::sections::Used;
-use super::sweep::{address, coordinates};
 use crate::error::Error;
-use crate::graph::FinalizedGraph;
-use crate::kernel::{Accumulation, ColumnTotals, Index, Number, RowsKernel, needed};
+use crate::graph::{FinalizedGraph, TensorId};
+use crate::kernel::{Accumulation, ColumnTotals, Number, RowsKernel};
 
 /// What `sweep/rows_staying.cu` reads beside the function's name and parameters.
 #[derive(Serialize)]
@@ -111,7 +109,9 @@ pub(super) fn rows_staying(
     }
     let (threads, rows, each) = (kernel.columns * kernel.rows, kernel.rows, kernel.vectors_of_a_thread());
     let index = index_type(kernel.sweeps().any(|sweep| sweep.wide_index));
-    let (of_row, of_vector, ahead) = read_ahead(graph, kernel, totals);
+    let points = PointSpelling { graph, kept: "row", at: "u", reads_from: vectors_from(graph, totals) };
+    let sweep = kernel.phases.iter().find_map(|phase| phase.points.as_ref()).filter(|_| !totals.ahead.is_empty());
+    let ([of_row, of_vector], ahead) = sweep.map(|sweep| points.addresses(sweep, &totals.ahead)).unwrap_or_default();
     Ok(StayingText {
         threads,
         resident: (ColumnTotals::RESIDENT_THREADS / threads).max(1),
@@ -143,7 +143,7 @@ pub(super) fn rows_staying(
         of_vector,
         ahead_count: ahead.len(),
         ahead,
-        phases: phases(graph, used, (kernel, totals))?,
+        phases: phases(used, (kernel, totals), points)?,
     })
 }
 
@@ -156,35 +156,21 @@ fn row(rows: u32, at_once: u32) -> String {
     }
 }
 
-/// Coordinates of a row and of a vector, and where what is read of each row anew lies.
-fn read_ahead(
-    graph: &FinalizedGraph,
-    kernel: &RowsKernel,
-    totals: &ColumnTotals,
-) -> (Vec<String>, Vec<String>, Vec<String>) {
-    let sweep = kernel.phases.iter().find_map(|phase| phase.points.as_ref());
-    let Some(sweep) = sweep.filter(|_| !totals.ahead.is_empty()) else { return Default::default() };
-    let mut uses = BTreeSet::new();
-    let addresses = totals.ahead.iter().map(|&id| address(graph, sweep, id, &mut uses)).collect();
-    let index = index_type(sweep.wide_index);
-    let mut lines = |linear, reduced| {
-        let definitions = coordinates(sweep, &Index::local(linear), |axis| axis.reduced == reduced);
-        definition_lines(index, &needed(definitions, &mut uses))
-    };
-    (lines("row", false), lines("r", true), addresses)
-}
-
-fn phases(
-    graph: &FinalizedGraph,
-    used: &mut Used,
-    (kernel, totals): (&RowsKernel, &ColumnTotals),
-) -> Result<Vec<StayingPhaseText>, Error> {
+/// Where vectors that came to shared memory are read.
+fn vectors_from(graph: &FinalizedGraph, totals: &ColumnTotals) -> Vec<(TensorId, String)> {
     let from = |(number, &id)| {
         let storage = names::storage_type(graph.tensor(id).data_type);
         (id, format!("reinterpret_cast<const {storage}*>(place(slot, u, {number}, g))"))
     };
-    let vectors_from = totals.ahead.iter().enumerate().map(from).collect();
-    let spelling = PhaseSpelling { graph, kernel, at: "u", vectors_from };
+    totals.ahead.iter().enumerate().map(from).collect()
+}
+
+fn phases(
+    used: &mut Used,
+    (kernel, totals): (&RowsKernel, &ColumnTotals),
+    points: PointSpelling<'_>,
+) -> Result<Vec<StayingPhaseText>, Error> {
+    let spelling = PhaseSpelling { kernel, points };
     let mut known: Vec<String> = Vec::new();
     let mut texts = Vec::new();
     for phase in spelling.phases(used)? {

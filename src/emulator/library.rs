@@ -7,7 +7,7 @@ use super::Schedule;
 use super::tensor_map::EncodedMap;
 use crate::compile::PrivateFolder;
 use crate::error::{Error, Result};
-use crate::kernel::{Launch, MOST_BLOCKS, MOST_BLOCKS_OF_A_CLUSTER};
+use crate::kernel::{Launch, MOST_BLOCKS, MOST_BLOCKS_OF_A_LARGE_CLUSTER};
 
 /// Dynamic shared memory of one block that no chip exceeds: 227 KiB.
 const MAX_SHARED_BYTES: u32 = 227 * 1024;
@@ -136,7 +136,7 @@ fn require_launchable(launch: &Launch) -> Result<()> {
     let within = |extents: &[u32], limits: &[u32]| extents.iter().zip(limits).all(|(n, max)| (1..=*max).contains(n));
     let threads: u64 = launch.block.iter().map(|&n| u64::from(n)).product();
     let is_launchable = within(&launch.grid, &MOST_BLOCKS)
-        && within(&[launch.cluster], &[MOST_BLOCKS_OF_A_CLUSTER])
+        && within(&[launch.cluster], &[MOST_BLOCKS_OF_A_LARGE_CLUSTER])
         && launch.grid[0].is_multiple_of(launch.cluster)
         && within(&launch.block, &[1024, 1024, 64])
         && threads <= 1024
@@ -185,7 +185,7 @@ mod tests {
             assert!(require_launchable(&launch(grid, block, shared)).is_err(), "{grid:?} {block:?} {shared}");
         }
         for (blocks, cluster, is_launchable) in
-            [(8, 8, true), (12, 4, true), (12, 8, false), (16, 16, false), (1, 0, false)]
+            [(8, 8, true), (12, 4, true), (12, 8, false), (16, 16, true), (32, 32, false), (1, 0, false)]
         {
             let launch = Launch { cluster, ..launch([blocks, 1], [32, 1, 1], 0) };
             assert_eq!(require_launchable(&launch).is_ok(), is_launchable, "{blocks} in clusters of {cluster}");

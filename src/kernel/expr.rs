@@ -177,6 +177,15 @@ impl StageProgram {
         Self { steps }
     }
 
+    /// The same program, where some values are read instead of computed.
+    pub fn reading(&self, values: &[TensorId]) -> Self {
+        let read = |step: &Step| match values.contains(&step.tensor) {
+            true => Step { tensor: step.tensor, value: Value::Load },
+            false => step.clone(),
+        };
+        Self { steps: self.steps.iter().map(read).collect() }
+    }
+
     /// Tensors read from memory or from the parameters.
     pub fn loads(&self) -> impl Iterator<Item = TensorId> + '_ {
         self.steps.iter().filter(|step| step.value == Value::Load).map(|step| step.tensor)

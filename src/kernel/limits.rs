@@ -8,6 +8,9 @@ pub const MOST_BLOCKS: [u32; 2] = [i32::MAX as u32, 65535];
 /// Most blocks of a cluster, on every chip from sm_90 on.
 pub const MOST_BLOCKS_OF_A_CLUSTER: u32 = 8;
 
+/// Most blocks of a cluster where a function asks for more than that, as it may on data center chips (CUDA programming guide, "Thread Block Clusters").
+pub const MOST_BLOCKS_OF_A_LARGE_CLUSTER: u32 = 16;
+
 /// Largest number that kernels of matrix products count to where they count in 32 bits, and largest coordinate of a box: the
 /// tensor memory accelerator takes signed numbers.
 const LARGEST: i64 = i32::MAX as i64;

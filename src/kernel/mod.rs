@@ -30,7 +30,7 @@ pub use expr::{Part, Register, StageProgram, Step, Value, has_double_form, has_i
 pub use index::{Definition, Index, Quantity, Role, Variable, needed};
 pub use iteration::{Axis, IterationRequest, IterationSpace, extent, step};
 pub use launch::{Launch, MapElement, Parameter, PixelWalk, Swizzle, TensorMap};
-pub use limits::{MOST_BLOCKS, MOST_BLOCKS_OF_A_CLUSTER, WORKSPACE_ALIGNMENT};
+pub use limits::{MOST_BLOCKS, MOST_BLOCKS_OF_A_CLUSTER, MOST_BLOCKS_OF_A_LARGE_CLUSTER, WORKSPACE_ALIGNMENT};
 pub use lowered::{Function, Kernel};
 pub use multiply::{
     CONSUMER_WARPS, CONSUMERS, ClusterShape, Fma, GemmTile, Mma, MmaType, Multiply, REGISTERS, Schedule, Sums,

@@ -35,20 +35,20 @@ pub(super) struct PreparedLaunch {
     pub(super) arguments: Arguments,
 }
 
-/// Looks the functions up and lets each have the most dynamic shared memory that one of its launches asks for.
+/// Looks the functions up and lets each have the most dynamic shared memory, and the most blocks of a cluster, that one of its launches asks for.
 pub(super) fn prepare(
     module: &Module,
     launches: &[Launch],
     arguments: Vec<Arguments>,
 ) -> Result<Vec<PreparedLaunch>, Error> {
-    let mut shared: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut most_of: BTreeMap<&str, [u32; 2]> = BTreeMap::new();
     for launch in launches {
-        let most = shared.entry(&launch.function).or_default();
-        *most = launch.shared_bytes.max(*most);
+        let most = most_of.entry(&launch.function).or_default();
+        *most = [launch.shared_bytes.max(most[0]), launch.cluster.max(most[1])];
     }
     let mut functions = BTreeMap::new();
-    for (name, bytes) in shared {
-        functions.insert(name, module.function(name, bytes)?);
+    for (name, [shared_bytes, cluster]) in most_of {
+        functions.insert(name, module.function(name, shared_bytes, cluster)?);
     }
     let can_start_early = module.context().device().capability >= EARLY_START && cuda::has(EARLY_EDGE);
     let prepared = |(launch, arguments): (&Launch, Arguments)| PreparedLaunch {

@@ -11,6 +11,7 @@ use super::cuda;
 use super::driver::{failed, inconsistent};
 use crate::compile::Cubin;
 use crate::error::Error;
+use crate::kernel::MOST_BLOCKS_OF_A_CLUSTER;
 
 /// A function of a module.
 #[derive(Clone, Copy, Debug)]
@@ -71,13 +72,16 @@ impl Module {
         &self.context
     }
 
-    /// A function that may be launched with up to so many bytes of dynamic shared memory.
-    pub(super) fn function(&self, name: &str, shared_bytes: u32) -> Result<Function, Error> {
+    /// A function that may be launched with up to so many bytes of dynamic shared memory, in clusters of up to so many blocks.
+    pub(super) fn function(&self, name: &str, shared_bytes: u32, cluster: u32) -> Result<Function, Error> {
         let _entered = self.context.enter()?;
         let function = self.find(name)?;
-        // More than 48 KiB must be asked for by function.
+        // More than 48 KiB must be asked for by function, and so must large clusters.
         if shared_bytes > 0 {
             self.allow_shared(name, function, shared_bytes)?;
+        }
+        if cluster > MOST_BLOCKS_OF_A_CLUSTER {
+            allow_large_clusters(name, function)?;
         }
         Ok(function)
     }
@@ -114,6 +118,15 @@ impl Module {
         allowed.insert(name.to_owned(), bytes);
         Ok(())
     }
+}
+
+fn allow_large_clusters(name: &str, function: Function) -> Result<(), Error> {
+    let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
+    // SAFETY: the function's module is loaded.
+    let set = unsafe { cuda::cuFuncSetAttribute(function.0, attribute, 1) };
+    set.map_err(|error| {
+        failed(&format!("kernel {name} asks for clusters of more than {MOST_BLOCKS_OF_A_CLUSTER} blocks"), error)
+    })
 }
 
 /// While it lives, what this thread does leaves captures of streams alone that other threads have begun, and they leave it

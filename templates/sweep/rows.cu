@@ -20,7 +20,7 @@ const ${ index }$ row = ${ row }$;
 
 <%- if phase.row %>
 if (${ thread }$ == 0) {
-<%- for line in phase.row.coordinates %>
+<%- for line in phase.row.of_kept %>
 ${ line }$
 <%- endfor %>
 ${ phase.row.evaluate }$
@@ -34,7 +34,7 @@ float ${ total.variable }$[1];
 float ${ total.name }$[1] = {${ total.identity }$};
 <%- endfor %>
 <%- if phase.points %>
-<%- for line in phase.points.of_row %>
+<%- for line in phase.points.of_kept %>
 ${ line }$
 <%- endfor %>
 <%- if is_unrolled %>
@@ -47,7 +47,7 @@ const ${ index }$ r = ${ thread }$ + g * ${ span }$;
 <%- if is_short %>
 if (r >= ${ vectors }$) continue;
 <%- endif %>
-<%- for line in phase.points.of_vector %>
+<%- for line in phase.points.of_reduced %>
 ${ line }$
 <%- endfor %>
 ${ phase.points.evaluate }$

@@ -84,14 +84,14 @@ float (&${ variable }$)[1] = ${ variable }$_of[u];
 <%- endfor %>
 <%- if phase.row %>
 if (${ thread }$ == 0) {
-<%- for line in phase.row.coordinates %>
+<%- for line in phase.row.of_kept %>
 ${ line }$
 <%- endfor %>
 ${ phase.row.evaluate }$
 }
 <%- endif %>
 <%- if phase.points %>
-<%- for line in phase.points.of_row %>
+<%- for line in phase.points.of_kept %>
 ${ line }$
 <%- endfor %>
 #pragma unroll
@@ -100,7 +100,7 @@ const ${ index }$ r = ${ thread }$ + g * ${ span }$;
 <%- if is_short %>
 if (r >= ${ vectors }$) continue;
 <%- endif %>
-<%- for line in phase.points.of_vector %>
+<%- for line in phase.points.of_reduced %>
 ${ line }$
 <%- endfor %>
 ${ phase.points.evaluate }$

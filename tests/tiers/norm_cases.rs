@@ -69,6 +69,20 @@ pub(crate) fn norms(cases: &mut Vec<Case>) {
     push(cases, "norm_rms_backward_beside_averages", beside_averages());
     push(cases, "norm_batch_many_pixels", channels(NormMode::Batch, Half, MANY_PIXELS));
     push(cases, "norm_instance_backward_many_pixels", channels_backward(NormMode::Instance, Half, MANY_PIXELS));
+    // the blocks of clusters share the points of channels, of which the last threads have nothing
+    for (name, data_type, image) in
+        [("float", Float, [2, 32, 19, 23]), ("half", Half, [3, 64, 13, 11]), ("bf16", BFloat16, [2, 16, 40, 41])]
+    {
+        push(cases, format!("norm_batch_channels_{name}"), channels(NormMode::Batch, data_type, image));
+        push(
+            cases,
+            format!("norm_batch_backward_channels_{name}"),
+            channels_backward(NormMode::Batch, data_type, image),
+        );
+        push(cases, format!("norm_instance_channels_{name}"), channels(NormMode::Instance, data_type, image));
+        let backward = channels_backward(NormMode::Instance, data_type, image);
+        push(cases, format!("norm_instance_backward_channels_{name}"), backward);
+    }
     push(cases, "norm_group_of_volumes", groups_of(Tensor::new("x").channels_last([2, 16, 3, 5, 6]), 2));
     push(cases, "norm_group_of_lines", groups_of(Tensor::new("x").row_major([3, 15, 11]), 5));
     push(cases, "norm_group_of_all_channels", groups_of(Tensor::new("x").row_major([2, 8, 9]), 1));
@@ -80,9 +94,11 @@ pub(crate) fn norms(cases: &mut Vec<Case>) {
     push(cases, "norm_ada_backward", ada_backward());
     push(cases, "norm_layer_per_pixel", per_pixel());
     push(cases, "norm_batch_inference", batch_inference());
-    push(cases, "norm_batch_add_relu_mask", batch_add_relu_mask());
-    push(cases, "norm_batch_masked_backward", masked_backward());
-    push(cases, "norm_batch_recomputed_relu_backward", recomputed_relu());
+    for (name, image) in [("", IMAGE), ("_channels", [2, 32, 12, 13])] {
+        push(cases, format!("norm_batch_add_relu_mask{name}"), batch_add_relu_mask(image));
+        push(cases, format!("norm_batch_masked_backward{name}"), masked_backward(image));
+        push(cases, format!("norm_batch_recomputed_relu_backward{name}"), recomputed_relu(image));
+    }
     push(cases, "norm_added_before_scaled_after", between());
     push(cases, "norm_zero_centred", zero_centred());
     for (name, gpus) in [("one_gpu", 1), ("three_gpus", 3), ("most_gpus", 32)] {
@@ -415,11 +431,11 @@ fn batch_inference() -> Graph {
 }
 
 /// `relu(norm(x) + z)` and the bits of where it is above zeros in memory (N-65).
-fn batch_add_relu_mask() -> Graph {
+fn batch_add_relu_mask(image: [i64; 4]) -> Graph {
     let mut g = cases::graph(Half);
-    let [x, z, zeros] = ["x", "z", "zeros"].map(|name| g.tensor(Tensor::new(name).channels_last(IMAGE)));
+    let [x, z, zeros] = ["x", "z", "zeros"].map(|name| g.tensor(Tensor::new(name).channels_last(image)));
     let mut inputs = vec![(Port::X, x), epsilon(&mut g)];
-    inputs.extend(vectors(&mut g, &[Port::SCALE, Port::BIAS], CHANNEL));
+    inputs.extend(vectors(&mut g, &[Port::SCALE, Port::BIAS], &[1, image[1], 1, 1]));
     let norm = NormForward::new(NormMode::Batch, NormPhase::Training);
     let results = g.composite("norm", norm, &inputs, &[Port::Y, Port::MEAN, Port::INV_VARIANCE]);
     for &id in &results[1..] {
@@ -434,23 +450,23 @@ fn batch_add_relu_mask() -> Graph {
 }
 
 /// `dz = dy·mask`, stored, into a batch norm backward (N-67).
-fn masked_backward() -> Graph {
+fn masked_backward(image: [i64; 4]) -> Graph {
     let mut g = cases::graph(Half);
-    let [dy, x] = ["dy", "x"].map(|name| g.tensor(Tensor::new(name).channels_last(IMAGE)));
-    let mask = g.tensor(Tensor::new("mask").channels_last(IMAGE).data_type(DataType::Boolean));
+    let [dy, x] = ["dy", "x"].map(|name| g.tensor(Tensor::new(name).channels_last(image)));
+    let mask = g.tensor(Tensor::new("mask").channels_last(image).data_type(DataType::Boolean));
     let dz = g.pointwise("dz", PointwiseMode::Mul, &[dy, mask]);
     output(&mut g, dz, Half);
     let mut inputs = vec![(Port::DY, dz), (Port::X, x)];
-    inputs.extend(vectors(&mut g, &[Port::SCALE, Port::MEAN, Port::INV_VARIANCE], CHANNEL));
+    inputs.extend(vectors(&mut g, &[Port::SCALE, Port::MEAN, Port::INV_VARIANCE], &[1, image[1], 1, 1]));
     stored(&mut g, NormBackward { mode: NormMode::Batch }, &inputs, GRADIENTS, [Half, Float]);
     g
 }
 
 /// The forward norm again, for its ReLU's gradient, which goes on into the norm's (N-66).
-fn recomputed_relu() -> Graph {
+fn recomputed_relu(image: [i64; 4]) -> Graph {
     let mut g = cases::graph(Half);
-    let [dy, x] = ["dy", "x"].map(|name| g.tensor(Tensor::new(name).channels_last(IMAGE)));
-    let parameters = vectors(&mut g, &[Port::MEAN, Port::INV_VARIANCE, Port::SCALE, Port::BIAS], CHANNEL);
+    let [dy, x] = ["dy", "x"].map(|name| g.tensor(Tensor::new(name).channels_last(image)));
+    let parameters = vectors(&mut g, &[Port::MEAN, Port::INV_VARIANCE, Port::SCALE, Port::BIAS], &[1, image[1], 1, 1]);
     let forward = [&[(Port::X, x)], &parameters[..]].concat();
     let y = g.composite("again", NormForward::new(NormMode::Batch, NormPhase::Inference), &forward, &[Port::Y])[0];
     let dz = g.pointwise("dz", PointwiseMode::ReluBwd, &[dy, y]);

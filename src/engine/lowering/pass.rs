@@ -2,7 +2,7 @@
 //! from accumulators in the workspace.
 //!
 //! Usually there is exactly one. What a reduction gives and other operations read lies in the workspace, and those operations come
-//! in later passes, which evaluate anew what they need of the earlier ones; passes over the same rows share a launch (`rows`).
+//! in later passes, which evaluate anew what they need of the earlier ones; passes over the same rows share a launch (`together`).
 
 use std::collections::BTreeSet;
 
@@ -13,9 +13,9 @@ use super::combination::{
 };
 use super::packed::BITS;
 use super::passes::{Moments, Pass, accumulations, passes};
-use super::rows;
 use super::signal::around_signals;
 use super::sweep::{CoreAccumulators, SweepRequest, Width, elements, over, plan, span, to_u32, with_bytes_of_booleans};
+use super::together::Together;
 use super::totals::{with_following, with_moments};
 use super::transposed;
 use crate::device::Device;
@@ -127,18 +127,19 @@ impl PassPlan<'_> {
 
     /// Lowers passes.
     pub(super) fn lower_passes(&self, program: &StageProgram, mut passes: Vec<Pass>, builder: &mut KernelBuilder) {
-        let rows = match self.core {
+        let launched = (self.threads.unwrap_or(SPLIT_THREADS), self.device);
+        let together = match self.core {
             Some(_) => None,
-            None => rows::gathered(self.graph, program, &passes, (self.threads.unwrap_or(SPLIT_THREADS), self.device)),
+            None => Together::new(self.graph, program, &passes, launched),
         };
-        let is_kept = |id: &TensorId| rows.as_ref().is_some_and(|rows| rows.totals.contains(id));
+        let is_kept = |id: &TensorId| together.as_ref().is_some_and(|together| together.totals.contains(id));
         let gathered = passes.iter().flat_map(|pass| &pass.gathered);
         gathered.for_each(|gathered| builder.place(gathered.target, elements(self.graph.tensor(gathered.target))));
         let targets = passes.iter().flat_map(Pass::totals);
         place_totals(self.graph, targets.filter(|id| !is_kept(id)), builder);
-        if let Some(rows) = rows {
-            passes.clone_from(&rows.rest);
-            rows.push(builder);
+        if let Some(together) = together {
+            passes.clone_from(&together.rest);
+            together.push(builder);
         }
         if self.core.is_none() {
             with_moments(self.graph, &mut passes);

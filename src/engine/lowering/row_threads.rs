@@ -66,8 +66,8 @@ pub(super) struct RowThreads {
     pub(super) rows: u32,
 }
 
-/// Blocks that may share a row on a chip, as a cluster.
-pub(super) fn most_blocks_of_a_row(device: &Device) -> u32 {
+/// Blocks that may be a cluster on a chip.
+pub(super) fn most_blocks_of_a_cluster(device: &Device) -> u32 {
     if device.capability >= ComputeCapability::SM_90 { MOST_BLOCKS_OF_A_CLUSTER } else { 1 }
 }
 

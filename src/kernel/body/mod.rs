@@ -7,6 +7,7 @@ mod attention_bias;
 mod attention_bias_gradient;
 mod attention_combination;
 mod attention_queries;
+mod channels;
 mod columns;
 mod copy;
 mod depthwise;
@@ -15,6 +16,7 @@ mod gemm;
 mod gradient_scaling;
 mod inside;
 mod moments;
+mod phase;
 mod pointwise;
 mod rows;
 mod score_gradients;
@@ -39,6 +41,7 @@ pub use attention_bias::{HeadSlopes, ScoreTensor};
 pub use attention_bias_gradient::{AttentionBiasKernel, BiasLayout};
 pub use attention_combination::AttentionCombinationKernel;
 pub use attention_queries::{AttentionQueriesKernel, QueriesLayout, QueriesTile};
+pub use channels::ChannelsKernel;
 pub use columns::ColumnsKernel;
 pub use copy::{CopyAxis, CopyKernel, TransposedCopyKernel, UnfoldKernel, UnfoldedAxis};
 pub use depthwise::{ChannelWindows, DepthwiseFilterKernel, DepthwiseKernel, Strip, TapAxis};
@@ -47,8 +50,9 @@ pub use gemm::{Epilogue, FusedEpilogue, GemmKernel, PartialReduction, Tuning};
 pub use gradient_scaling::{BackwardScaling, GradientFactors, HalfRows, HalfRowsKernel};
 pub use inside::{Inside, OperandsBefore, Telling};
 pub use moments::{CombineMomentsKernel, MomentsKernel, Parts};
+pub use phase::{Held, Phase};
 pub use pointwise::{CombineKernel, FlagAction, PackedKernel, PointwiseKernel, ReductionKernel, SignalKernel};
-pub use rows::{ColumnTotals, RowPhase, RowsKernel};
+pub use rows::{ColumnTotals, RowsKernel};
 pub use score_gradients::ScoreGradients;
 pub use score_program::{ScoreCap, ScoreProgram};
 pub use tile::Tile;
@@ -82,6 +86,8 @@ pub enum Body {
     CombineMoments(CombineMomentsKernel),
     /// Several passes over the same rows.
     Rows(RowsKernel),
+    /// Several passes over the same points of channels.
+    Channels(ChannelsKernel),
     /// Tiled matrix product with mainloop and epilogue fusion.
     Gemm(Box<GemmKernel>),
     /// A convolution of one channel a group, as windows that slide over vectors of channels.
@@ -131,6 +137,7 @@ impl Body {
     pub fn cluster(&self) -> u32 {
         match self {
             Self::Rows(kernel) => kernel.cluster,
+            Self::Channels(kernel) => kernel.cluster,
             Self::Gemm(kernel) => kernel.cluster.blocks(),
             _ => 1,
         }
@@ -148,7 +155,9 @@ impl Body {
                 let stores = kernel.sweep.stores.iter().copied().chain(targets);
                 (kernel.sweep.program.reads().collect(), stores.collect())
             }
-            Self::Rows(kernel) => kernel.touched(),
+            Self::Rows(RowsKernel { phases, .. }) | Self::Channels(ChannelsKernel { phases, .. }) => {
+                Phase::touched(phases)
+            }
             Self::AllGather(kernel) => kernel.touched(),
             Self::Attention(kernel) => kernel.problem.touched(),
             Self::AttentionCombination(kernel) => kernel.touched(),

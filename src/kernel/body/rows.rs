@@ -1,7 +1,6 @@
 //! Rows whose reductions stand one behind the other.
 
-use std::collections::BTreeSet;
-
+use super::phase::Phase;
 use crate::graph::TensorId;
 use crate::kernel::{Accumulation, Sweep};
 
@@ -13,7 +12,7 @@ use crate::kernel::{Accumulation, Sweep};
 #[derive(Clone, Debug)]
 pub struct RowsKernel {
     /// In the order in which they are done.
-    pub phases: Vec<RowPhase>,
+    pub phases: Vec<Phase>,
     /// Threads that a row has of a block, a power of two: several rows share a warp, or several warps a row.
     pub columns: u32,
     /// Blocks that share each row, a power of two. Where these are several, they are a cluster: each stores its totals in the shared memory of all,
@@ -58,21 +57,10 @@ impl ColumnTotals {
     pub const RESIDENT_THREADS: u32 = 512;
 }
 
-/// What is done before the next totals are known.
-#[derive(Clone, Debug)]
-pub struct RowPhase {
-    /// What is evaluated at each point of a row, if anything.
-    pub points: Option<Sweep>,
-    /// What is reduced of it.
-    pub accumulations: Vec<Accumulation>,
-    /// What is evaluated once a row, before the points.
-    pub row: Option<Sweep>,
-}
-
 impl RowsKernel {
     /// All sweeps.
     pub fn sweeps(&self) -> impl Iterator<Item = &Sweep> + '_ {
-        self.phases.iter().flat_map(|phase| phase.row.iter().chain(&phase.points))
+        self.phases.iter().flat_map(Phase::sweeps)
     }
 
     /// Blocks.
@@ -148,17 +136,4 @@ impl RowsKernel {
     pub fn accumulations(&self) -> impl Iterator<Item = &Accumulation> + '_ {
         self.phases.iter().flat_map(|phase| &phase.accumulations)
     }
-
-    /// Tensors in memory that are read, and those that are written; totals that stay with the threads are neither.
-    pub fn touched(&self) -> (Vec<TensorId>, Vec<TensorId>) {
-        let totals: BTreeSet<TensorId> = self.accumulations().map(|accumulation| accumulation.target).collect();
-        let reads = self.sweeps().flat_map(|sweep| sweep.program.reads()).filter(|id| !totals.contains(id));
-        let stores = self.sweeps().flat_map(|sweep| sweep.stores.iter().copied());
-        (unique(reads), unique(stores))
-    }
-}
-
-fn unique(tensors: impl Iterator<Item = TensorId>) -> Vec<TensorId> {
-    let mut seen = BTreeSet::new();
-    tensors.filter(|&id| seen.insert(id)).collect()
 }
