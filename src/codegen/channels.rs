@@ -33,11 +33,18 @@ pub(super) struct ChannelsText {
     kept: String,
     channel: String,
     vector: i64,
-    /// Channels of a block.
+    /// Channels of a block, and sets; a thread's totals; channels of a group, and columns of threads.
     channels: u32,
+    sets: u32,
+    width: i64,
+    of_group: i64,
+    of_group_columns: i64,
     /// Coordinates of a channel, and where the tensors lie that have an element for each.
     of_channel: Vec<String>,
     operands: Vec<String>,
+    /// The set of the channel that a thread evaluates alone, and the condition under which it stores what is of the set.
+    set: String,
+    writes: Option<String>,
     /// Reduced points, those of a thread, and the distance of these.
     count: i64,
     each: i64,
@@ -109,7 +116,10 @@ pub(super) fn channels(
     used: &mut Used,
     kernel: &ChannelsKernel,
 ) -> Result<ChannelsText, Error> {
-    ["FW_SHARED", "fw_lanes_total", "fw_vector", "fw_cp_async"].into_iter().for_each(|section| used.add(section));
+    ["FW_SHARED", "fw_vector", "fw_cp_async"].into_iter().for_each(|section| used.add(section));
+    if kernel.of_group == 1 {
+        used.add("fw_lanes_total");
+    }
     if kernel.cluster > 1 {
         used.add("fw_cluster");
     }
@@ -130,11 +140,17 @@ pub(super) fn channels(
         rows: kernel.rows,
         warps: threads / 32,
         kept: format!("{} * {} + threadIdx.x", as_index(is_wide, &group), kernel.columns),
-        channel: format!("{} * {} + thread", as_index(is_wide, &group), kernel.kept()),
+        channel: format!("{} * {} + thread", as_index(is_wide, &group), kernel.channels()),
         vector: kernel.vector,
-        channels: kernel.kept(),
+        channels: kernel.channels(),
+        sets: kernel.sets(),
+        width: if kernel.of_group == 1 { kernel.vector } else { 1 },
+        of_group: kernel.of_group,
+        of_group_columns: kernel.of_group / kernel.vector,
         of_channel,
         operands,
+        set: set(kernel),
+        writes: writes(kernel),
         count: kernel.count,
         each: kernel.each(),
         span: kernel.span(),
@@ -148,6 +164,19 @@ pub(super) fn channels(
         totals: kernel.accumulations().map(|total| variable(graph, total.target)).collect(),
         phases: spelling.phases(used)?,
     })
+}
+
+/// The set of a block to which its channel `thread` belongs.
+fn set(kernel: &ChannelsKernel) -> String {
+    if kernel.of_group == 1 { "thread".to_owned() } else { format!("thread / {}", kernel.of_group) }
+}
+
+/// One channel of a set, and one block of a cluster, stores what is of the set.
+fn writes(kernel: &ChannelsKernel) -> Option<String> {
+    let of_blocks = (kernel.cluster > 1).then(|| "rank == 0".to_owned());
+    let of_channels = (kernel.of_group > 1).then(|| format!("thread % {} == 0", kernel.of_group));
+    let conditions: Vec<String> = of_blocks.into_iter().chain(of_channels).collect();
+    (!conditions.is_empty()).then(|| conditions.join(" && "))
 }
 
 fn resident_threads(kernel: &ChannelsKernel) -> u32 {
@@ -183,10 +212,12 @@ impl<'a> Spelling<'a> {
             (id, format!("reinterpret_cast<const {storage}*>(place({number}, g))"))
         });
         let totals = Phase::totals(&kernel.phases);
-        let of_points = totals.iter().map(|&id| (id, format!("{}[e]", vector(graph, id))));
+        // a vector is of one group
+        let at = if kernel.of_group == 1 { "e" } else { "0" };
+        let of_points = totals.iter().map(|&id| (id, format!("{}[{at}]", vector(graph, id))));
         let of_channels = totals.iter().map(|&id| (id, variable(graph, id)));
         let spelling = |kept, at, reads_from| PointSpelling { graph, kept, at, reads_from };
-        let points = spelling("kept", "e", vectors.chain(of_points).collect());
+        let points = spelling("kept", at, vectors.chain(of_points).collect());
         let channels = spelling("channel", "0", of_channels.collect());
         Self { graph, kernel, points, channels }
     }
@@ -228,7 +259,7 @@ impl<'a> Spelling<'a> {
         phase: &Phase,
         (before, number): (Vec<WholeText>, usize),
     ) -> Result<PhaseText, Error> {
-        let place = |number: usize| self.kernel.held_at() + number as u32 * self.kernel.kept();
+        let place = |number: usize| self.kernel.held_at() + number as u32 * self.kernel.channels();
         let once = phase.once.as_ref().map(|sweep| self.channels.once(used, sweep)).transpose()?;
         let stored = |number| format!("shared[{} + thread]", place(number));
         let hold = phase.held.as_ref().map(|held| self.channels.holding(used, held, stored)).transpose()?;
@@ -248,8 +279,8 @@ impl<'a> Spelling<'a> {
     /// Floats of shared memory before what the warps have of total `number`, what the blocks have, and the total.
     fn places(&self, number: usize) -> [u32; 3] {
         let place = number as u32 * self.kernel.total_floats();
-        let met = place + self.kernel.kept() * (self.kernel.threads() / 32);
-        [place, met, met + self.kernel.kept() * self.kernel.cluster]
+        let met = place + self.kernel.part_floats();
+        [place, met, met + self.kernel.sets() * self.kernel.cluster]
     }
 
     /// Total `number` of all, `of_phase` of its phase.
@@ -268,7 +299,7 @@ impl<'a> Spelling<'a> {
             met,
             whole,
             variable: variable(self.graph, accumulation.target),
-            finished: finished(accumulation, self.kernel.count),
+            finished: finished(accumulation, self.kernel.elements()),
             vector: vector(self.graph, accumulation.target),
         }
     }

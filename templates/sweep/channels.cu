@@ -10,7 +10,7 @@ fw_cluster_arrive();
 fw_wait_for_previous_launch();
 FW_SHARED(shared_bytes);
 float* const shared = reinterpret_cast<float*>(shared_bytes);
-const unsigned thread = threadIdx.y * ${ columns }$ + threadIdx.x, warp = thread / 32;
+const unsigned thread = threadIdx.y * ${ columns }$ + threadIdx.x<% if of_group == 1 %>, warp = thread / 32<% endif %>;
 <%- if cluster > 1 %>
 const unsigned rank = blockIdx.x % ${ cluster }$, first = rank * ${ rows }$ + threadIdx.y;
 <%- else %>
@@ -63,17 +63,17 @@ fw_cluster_wait();
 if (thread < ${ channels }$) {
 <%- for total in phase.before %>
 {
-float total = shared[${ total.met }$ + thread];
+float total = shared[${ total.met }$ + ${ set }$];
 <%- if cluster > 1 %>
 #pragma unroll
-for (int block = 1; block < ${ cluster }$; ++block) total = ${ total.combine }$(total, shared[${ total.met }$ + block * ${ channels }$ + thread]);
+for (int block = 1; block < ${ cluster }$; ++block) total = ${ total.combine }$(total, shared[${ total.met }$ + block * ${ sets }$ + ${ set }$]);
 <%- endif %>
 ${ total.variable }$ = ${ total.finished }$;
-shared[${ total.whole }$ + thread] = ${ total.variable }$;
+<% if of_group > 1 %>if (thread % ${ of_group }$ == 0) <% endif %>shared[${ total.whole }$ + ${ set }$] = ${ total.variable }$;
 }
 <%- endfor %>
 <%- if phase.once %>
-<% if cluster > 1 %>if (rank == 0) <% endif %>{
+<% if writes %>if (${ writes }$) <% endif %>{
 <%- for line in phase.once.of_kept %>
 ${ line }$
 <%- endfor %>
@@ -91,8 +91,12 @@ ${ phase.hold.evaluate }$
 }
 __syncthreads();
 <%- for total in phase.before %>
+<%- if of_group > 1 %>
+const float ${ total.vector }$[1] = {shared[${ total.whole }$ + threadIdx.x / ${ of_group_columns }$]};
+<%- else %>
 float ${ total.vector }$[${ vector }$];
 fw_load_vector(shared + ${ total.whole }$ + threadIdx.x * ${ vector }$, ${ total.vector }$);
+<%- endif %>
 <%- endfor %>
 <%- endif %>
 {
@@ -101,9 +105,9 @@ float ${ value.vector }$[${ vector }$];
 fw_load_vector(shared + ${ value.place }$ + threadIdx.x * ${ vector }$, ${ value.vector }$);
 <%- endfor %>
 <%- for total in phase.totals %>
-float ${ total.name }$[${ vector }$];
+float ${ total.name }$[${ width }$];
 #pragma unroll
-for (int e = 0; e < ${ vector }$; ++e) ${ total.name }$[e] = ${ total.identity }$;
+for (int e = 0; e < ${ width }$; ++e) ${ total.name }$[e] = ${ total.identity }$;
 <%- endfor %>
 <%- if phase.points %>
 <%- for line in phase.points.of_kept %>
@@ -123,22 +127,45 @@ ${ phase.points.evaluate }$
 <%- endif %>
 <%- if phase.totals %>
 <%- for total in phase.totals %>
+<%- if of_group > 1 %>
+shared[${ total.place }$ + thread] = ${ total.name }$[0];
+<%- else %>
 #pragma unroll
 for (int e = 0; e < ${ vector }$; ++e) {
 ${ total.name }$[e] = fw_lanes_total<16, ${ columns }$>(${ total.name }$[e], [](float a, float b) { return ${ total.combine }$(a, b); });
 if (thread % 32 < ${ columns }$) shared[${ total.place }$ + warp * ${ channels }$ + threadIdx.x * ${ vector }$ + e] = ${ total.name }$[e];
 }
+<%- endif %>
 <%- endfor %>
 __syncthreads();
-if (thread < ${ channels }$) {
+<%- if of_group > 1 %>
+if (thread < ${ columns }$) {
 <%- for total in phase.totals %>
 {
 float part = shared[${ total.place }$ + thread];
 #pragma unroll
+for (int y = 1; y < ${ rows }$; ++y) part = ${ total.combine }$(part, shared[${ total.place }$ + y * ${ columns }$ + thread]);
+shared[${ total.place + threads }$ + thread] = part;
+}
+<%- endfor %>
+}
+__syncthreads();
+<%- endif %>
+if (thread < ${ sets }$) {
+<%- for total in phase.totals %>
+{
+<%- if of_group > 1 %>
+float part = shared[${ total.place + threads }$ + thread * ${ of_group_columns }$];
+#pragma unroll
+for (int x = 1; x < ${ of_group_columns }$; ++x) part = ${ total.combine }$(part, shared[${ total.place + threads }$ + thread * ${ of_group_columns }$ + x]);
+<%- else %>
+float part = shared[${ total.place }$ + thread];
+#pragma unroll
 for (int w = 1; w < ${ warps }$; ++w) part = ${ total.combine }$(part, shared[${ total.place }$ + w * ${ channels }$ + thread]);
+<%- endif %>
 <%- if cluster > 1 %>
 #pragma unroll
-for (int block = 0; block < ${ cluster }$; ++block) fw_store_to_block(shared + ${ total.met }$ + rank * ${ channels }$ + thread, block, part);
+for (int block = 0; block < ${ cluster }$; ++block) fw_store_to_block(shared + ${ total.met }$ + rank * ${ sets }$ + thread, block, part);
 <%- else %>
 shared[${ total.met }$ + thread] = part;
 <%- endif %>
@@ -148,6 +175,8 @@ shared[${ total.met }$ + thread] = part;
 <%- if cluster > 1 %>
 fw_cluster_arrive();
 fw_cluster_wait();
+<%- elif of_group > 1 %>
+__syncthreads();
 <%- endif %>
 <%- endif %>
 }

@@ -83,6 +83,15 @@ pub(crate) fn norms(cases: &mut Vec<Case>) {
         let backward = channels_backward(NormMode::Instance, data_type, image);
         push(cases, format!("norm_instance_backward_channels_{name}"), backward);
     }
+    for (name, image, groups) in [
+        ("of_tens", [2, 40, 12, 13], 4),
+        ("of_sixteens", [3, 64, 10, 9], 4),
+        ("of_fours_in_clusters", [1, 24, 40, 41], 6),
+        ("of_thirties_in_clusters", [2, 120, 26, 22], 4),
+    ] {
+        let x = Tensor::new("x").channels_last(image);
+        push(cases, format!("norm_group_channels_{name}"), groups_of(x, groups));
+    }
     push(cases, "norm_group_of_volumes", groups_of(Tensor::new("x").channels_last([2, 16, 3, 5, 6]), 2));
     push(cases, "norm_group_of_lines", groups_of(Tensor::new("x").row_major([3, 15, 11]), 5));
     push(cases, "norm_group_of_all_channels", groups_of(Tensor::new("x").row_major([2, 8, 9]), 1));

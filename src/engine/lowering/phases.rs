@@ -147,6 +147,17 @@ impl<'a> Planned<'a> {
         Some(Self { graph, program, passes, kept, totals, space, width, wide_index, columns })
     }
 
+    /// Lets threads have what is reduced along the innermost axis side by side, where the one before is kept: the axis no longer counts as
+    /// reduced. Points of it, 1 where it was kept.
+    pub(super) fn keep_innermost(&mut self) -> Option<i64> {
+        let [.., outer, inner] = self.space.axes.as_mut_slice() else { return None };
+        if inner.reduced && outer.reduced {
+            return None;
+        }
+        let was_reduced = std::mem::take(&mut inner.reduced);
+        Some(if was_reduced { inner.extent.value() } else { 1 })
+    }
+
     /// Whether vectors are of kept points.
     pub(super) fn is_innermost_kept(&self) -> bool {
         self.space.axes.last().is_some_and(|axis| !axis.reduced)

@@ -1,29 +1,30 @@
-//! Sets of points whose reductions stand one behind the other, and whose innermost axis is kept.
+//! Channels, or groups of them, whose reductions stand one behind the other, where they lie side by side.
 
 use super::phase::Phase;
 use crate::graph::TensorId;
 use crate::kernel::{Accumulation, Sweep};
 
-/// Several passes over the same sets of points in one launch, of which a thread has vectors of kept points (channels): it copies its points to shared
-/// memory once, evaluates them phase after phase, and has the totals of a phase when the next begins. A block has `columns` vectors of kept points
-/// and all that is reduced to them, or several blocks have these together.
+/// Several passes over the same sets of points in one launch, of which a thread has vectors of channels: it copies its points to shared memory once,
+/// evaluates them phase after phase, and has the totals of a phase when the next begins. A block has `columns` vectors of channels and all pixels of
+/// these, or several blocks have the pixels together. Channels are sets of their own, or so many side by side are one: groups.
 ///
-/// All sweeps over points have the same axes, in the same vectors along the innermost one, which is kept. Those over kept points alone have the kept
-/// axes, and a thread evaluates them for one.
+/// All sweeps over points have the same axes, in the same vectors along the innermost one; those that a thread steps along, over pixels, are marked as
+/// reduced, the others are channels. Those over channels alone have the axes of channels, and a thread evaluates them for one.
 #[derive(Clone, Debug)]
 pub struct ChannelsKernel {
     /// In the order in which they are done.
     pub phases: Vec<Phase>,
-    /// Threads along vectors of kept points, a power of two within a warp: they divide the vectors of the innermost axis.
+    /// Threads along vectors of channels: they divide those that lie side by side. A power of two within a warp, or whole groups.
     pub columns: u32,
-    /// Threads along reduced points: all threads are whole warps.
+    /// Threads along pixels: all threads are whole warps where channels are sets of their own.
     pub rows: u32,
-    /// Blocks that share reduced points, a power of two. Where these are several, they are a cluster: each stores its totals in the shared memory of all.
+    /// Blocks that share pixels, a power of two. Where these are several, they are a cluster: each stores its totals in the shared memory of all.
     pub cluster: u32,
     /// Blocks, or clusters of them.
     pub groups: i64,
-    /// Reduced points of a kept one.
+    /// Pixels of a channel, and channels of a group.
     pub count: i64,
+    pub of_group: i64,
     /// Points of a vector.
     pub vector: i64,
     /// What points read in vectors that differ along reduced axes: it comes to shared memory.
@@ -58,12 +59,22 @@ impl ChannelsKernel {
         self.columns * self.rows
     }
 
-    /// Kept points of a block.
-    pub fn kept(&self) -> u32 {
+    /// Channels of a block.
+    pub fn channels(&self) -> u32 {
         self.columns * self.vector as u32
     }
 
-    /// Reduced points of which a row of threads has one each.
+    /// Sets of a block.
+    pub fn sets(&self) -> u32 {
+        self.channels() / self.of_group as u32
+    }
+
+    /// Points of a set.
+    pub fn elements(&self) -> i64 {
+        self.count * self.of_group
+    }
+
+    /// Pixels of which a row of threads has one each.
     pub fn span(&self) -> u32 {
         self.rows * self.cluster
     }
@@ -73,9 +84,16 @@ impl ChannelsKernel {
         (self.count + i64::from(self.span()) - 1) / i64::from(self.span())
     }
 
-    /// Floats of shared memory for one total of all kept points: those of the warps, those of the blocks, and the total itself.
+    /// Floats of shared memory for what warps have of one total of all channels; of groups, for what threads have, then columns of these.
+    pub fn part_floats(&self) -> u32 {
+        let parts =
+            if self.of_group == 1 { self.channels() * self.threads() / 32 } else { self.threads() + self.columns };
+        parts.next_multiple_of(4)
+    }
+
+    /// Floats of shared memory for one total of all sets: its parts, those of the blocks, and the total itself.
     pub fn total_floats(&self) -> u32 {
-        self.kept() * (self.threads() / 32 + self.cluster + 1)
+        (self.part_floats() + self.sets() * (self.cluster + 1)).next_multiple_of(4)
     }
 
     /// Floats of shared memory before the values that threads hold in a phase.
@@ -86,7 +104,7 @@ impl ChannelsKernel {
     /// Bytes of shared memory before the points.
     pub fn points_at(&self) -> u32 {
         let held = self.phases.iter().filter_map(|phase| phase.held.as_ref()).map(|held| held.values.len()).max();
-        (self.held_at() + self.kept() * held.unwrap_or(0) as u32).next_multiple_of(4) * 4
+        (self.held_at() + self.channels() * held.unwrap_or(0) as u32).next_multiple_of(4) * 4
     }
 
     /// Bytes of shared memory in all.
