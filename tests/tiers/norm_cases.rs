@@ -114,6 +114,8 @@ pub(crate) fn norms(cases: &mut Vec<Case>) {
         push(cases, format!("norm_batch_of_{name}"), batch(Half, IMAGE, gpus));
         push(cases, format!("norm_batch_backward_of_{name}"), batch_backward(Half, IMAGE, gpus));
     }
+    push(cases, "norm_batch_of_two_gpus_of_many_channels", batch(Half, [2, 32, 12, 13], 2));
+    push(cases, "norm_batch_backward_of_two_gpus_of_many_channels", batch_backward(Half, [2, 32, 12, 13], 2));
     push(cases, "norm_batch_of_gpus_whose_messages_have_other_strides", with_messages_of_other_strides());
     push(cases, "norm_batch_of_a_gpu_whose_channels_are_rows", with_channels_that_are_rows());
     push(cases, "norm_batch_of_two_gpus_with_an_element_a_set", batch(Float, [1, 5, 1, 1], 2));
