@@ -8,6 +8,7 @@ use super::index::{as_index, index_type};
 use super::names;
 use super::phases::{KeptText, PointSpelling, PointText};
 use super::reduction::{accumulator, finished};
+use super::rows::group;
 use super::sections::Used;
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, TensorId};
@@ -124,7 +125,7 @@ pub(super) fn channels(
         used.add("fw_cluster");
     }
     let is_wide = kernel.sweeps().any(|sweep| sweep.wide_index);
-    let group = if kernel.cluster > 1 { format!("blockIdx.x / {}", kernel.cluster) } else { "blockIdx.x".to_owned() };
+    let block = as_index(is_wide, &group(kernel.cluster));
     let spelling = Spelling::new(graph, kernel);
     let sweep = kernel.phases.iter().find_map(|phase| phase.points.as_ref());
     let addresses = sweep.map(|sweep| spelling.points.addresses(sweep, &kernel.ahead));
@@ -139,8 +140,8 @@ pub(super) fn channels(
         columns: kernel.columns,
         rows: kernel.rows,
         warps: threads / 32,
-        kept: format!("{} * {} + threadIdx.x", as_index(is_wide, &group), kernel.columns),
-        channel: format!("{} * {} + thread", as_index(is_wide, &group), kernel.channels()),
+        kept: format!("{block} * {} + threadIdx.x", kernel.columns),
+        channel: format!("{block} * {} + thread", kernel.channels()),
         vector: kernel.vector,
         channels: kernel.channels(),
         sets: kernel.sets(),

@@ -149,15 +149,15 @@ pub(super) fn thread(kernel: &RowsKernel) -> &'static str {
     if kernel.cluster > 1 { "thread" } else { "threadIdx.x" }
 }
 
-/// The block, or the cluster.
-pub(super) fn group(kernel: &RowsKernel) -> String {
-    if kernel.cluster > 1 { format!("blockIdx.x / {}", kernel.cluster) } else { "blockIdx.x".to_owned() }
+/// The block, or the cluster of so many.
+pub(super) fn group(cluster: u32) -> String {
+    if cluster > 1 { format!("blockIdx.x / {cluster}") } else { "blockIdx.x".to_owned() }
 }
 
 /// The row of a row of threads.
 fn row(graph: &FinalizedGraph, kernel: &RowsKernel, is_wide: bool) -> String {
     let RowsKernel { rows, count, .. } = *kernel;
-    let (block, whole) = (as_index(is_wide, &group(kernel)), count / i64::from(rows));
+    let (block, whole) = (as_index(is_wide, &group(kernel.cluster)), count / i64::from(rows));
     if rows == 1 {
         return block;
     }

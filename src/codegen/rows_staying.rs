@@ -117,7 +117,7 @@ pub(super) fn rows_staying(
         resident: (ColumnTotals::RESIDENT_THREADS / threads).max(1),
         index,
         cluster: kernel.cluster,
-        group: group(kernel),
+        group: group(kernel.cluster),
         columns: kernel.columns,
         thread: thread(kernel),
         span: kernel.threads_of_a_row(),

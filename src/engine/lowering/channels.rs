@@ -2,7 +2,7 @@
 //! side, and whatever else reads what its own channels were reduced to.
 
 use super::phases::{Gathered, Planned, phase_parameters};
-use super::row_threads::most_blocks_of_a_cluster;
+use super::row_threads::{most_blocks_of_a_cluster, power_of_two_up_to};
 use super::sweep::to_u32;
 use crate::device::{ComputeCapability, Device};
 use crate::engine::builder::{KernelBuilder, Shape};
@@ -162,7 +162,8 @@ impl Blocks<'_> {
         let count = space.points_where(true);
         let vectors = (count + i64::from(cluster) - 1) / i64::from(cluster) * i64::from(columns);
         let most = if ChannelsKernel::have_several_totals(&self.phases) { self.threads / 2 } else { self.threads };
-        let threads = power_of_two_up_to(vectors / VECTORS_OF_A_THREAD, most).max(FEWEST_THREADS.min(most)).max(WARP);
+        let threads =
+            power_of_two_up_to(vectors / VECTORS_OF_A_THREAD).min(most).max(FEWEST_THREADS.min(most)).max(WARP);
         let kernel = ChannelsKernel {
             phases: self.phases.clone(),
             columns,
@@ -187,11 +188,6 @@ fn most_blocks(device: &Device) -> u32 {
         true => MOST_BLOCKS_OF_A_LARGE_CLUSTER,
         false => most_blocks_of_a_cluster(device),
     }
-}
-
-/// The largest power of two that is no larger than a number, from 1 to `most`.
-fn power_of_two_up_to(number: i64, most: u32) -> u32 {
-    1 << number.clamp(1, most.into()).ilog2()
 }
 
 #[cfg(test)]

@@ -158,7 +158,7 @@ fn whole_warps(threads: u32) -> u32 {
 }
 
 /// The largest power of two that is no larger, of numbers from 1 on, up to [`MOST_COLUMNS`].
-fn power_of_two_up_to(number: i64) -> u32 {
+pub(super) fn power_of_two_up_to(number: i64) -> u32 {
     1 << number.clamp(1, i64::from(MOST_COLUMNS)).ilog2()
 }
 

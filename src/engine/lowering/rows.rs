@@ -34,8 +34,8 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// The launch, and the passes that it does not take; `None` where points of a row do not lie side by side, or a launch a pass is faster; in blocks of half as many threads as passes have, since
-    /// they keep their rows in registers.
+    /// The launch, in blocks of half as many threads as passes have, since they keep their rows in registers, and the passes that it does not take;
+    /// `None` where points of a row do not lie side by side, or a launch a pass is faster.
     pub(super) fn new(gathered: &Gathered<'_>, launched: (u32, &Device)) -> Option<(Self, Vec<Pass>)> {
         let &Gathered { graph, program, ref rest, .. } = gathered;
         let first = rest.iter().position(|pass| adds_up_rows(graph, pass, (gathered.full, gathered.reduced)));
