@@ -11,7 +11,7 @@ use super::reduction::{accumulator, finished};
 use super::rows::group;
 use super::sections::Used;
 use crate::error::Error;
-use crate::graph::{FinalizedGraph, TensorId};
+use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{Access, Accumulation, ChannelsKernel, Phase, Sweep};
 
 /// Threads of a multiprocessor that registers shall leave room for, and where a phase has several totals.
@@ -181,11 +181,7 @@ fn writes(kernel: &ChannelsKernel) -> Option<String> {
 }
 
 fn resident_threads(kernel: &ChannelsKernel) -> u32 {
-    if ChannelsKernel::have_several_totals(&kernel.phases) {
-        RESIDENT_THREADS_OF_SEVERAL_TOTALS
-    } else {
-        RESIDENT_THREADS
-    }
+    if Phase::have_several_totals(&kernel.phases) { RESIDENT_THREADS_OF_SEVERAL_TOTALS } else { RESIDENT_THREADS }
 }
 
 /// The variable of a total.
@@ -228,8 +224,9 @@ impl<'a> Spelling<'a> {
         let once = self.kernel.phases.iter().flat_map(Phase::of_kept);
         let totals = Phase::totals(&self.kernel.phases);
         let in_memory = once.flat_map(|sweep| {
+            let has_elements = |id: &TensorId| self.graph.tensor(*id).data_type != DataType::Boolean;
             let is_in_memory = |id: &TensorId| sweep.access[id] != Access::Parameter && !totals.contains(id);
-            sweep.program.loads().filter(is_in_memory).map(move |id| (id, sweep))
+            sweep.program.loads().filter(is_in_memory).filter(has_elements).map(move |id| (id, sweep))
         });
         let operands: BTreeMap<TensorId, &Sweep> = in_memory.collect();
         let Some(sweep) = operands.values().next() else { return Default::default() };

@@ -40,7 +40,7 @@ const GOLDENS: &[&str] = &[
     "attention_bwd_cap_float",
     "norm_batch_add_relu_mask_channels",
     "norm_instance_backward_channels_half",
-    "norm_group_channels_of_thirties_in_clusters",
+    "norm_group_channels_of_forties_in_clusters",
     "norm_layer_half",
     "norm_layer_few_long_rows_half",
     "norm_batch_backward_half",

@@ -83,14 +83,23 @@ pub(crate) fn norms(cases: &mut Vec<Case>) {
         let backward = channels_backward(NormMode::Instance, data_type, image);
         push(cases, format!("norm_instance_backward_channels_{name}"), backward);
     }
+    // so many sets that every multiprocessor has a block of whole groups; channels outermost, a group is a plane
     for (name, image, groups) in [
-        ("of_tens", [2, 40, 12, 13], 4),
-        ("of_sixteens", [3, 64, 10, 9], 4),
-        ("of_fours_in_clusters", [1, 24, 40, 41], 6),
-        ("of_thirties_in_clusters", [2, 120, 26, 22], 4),
+        ("of_forties_in_clusters", [2, 1280, 8, 8], 32),
+        ("of_tens", [16, 320, 8, 8], 32),
+        ("of_sixteens", [128, 128, 3, 3], 8),
+        ("of_eighties", [128, 160, 2, 3], 2),
     ] {
         let x = Tensor::new("x").channels_last(image);
         push(cases, format!("norm_group_channels_{name}"), groups_of(x, groups));
+    }
+    for (name, image) in [("few_pixels", [64, 256, 4, 4]), ("many_pixels", [16, 256, 16, 16])] {
+        let mut g = channels(NormMode::Batch, Half, image);
+        let x = g.operations()[0].input(Port::X).expect("X");
+        let y = g.operations()[0].output(Port::Y).expect("Y");
+        let planes = Tensor::new("planes").row_major(image).stride;
+        [x, y].into_iter().for_each(|id| g.tensor_mut(id).stride.clone_from(&planes));
+        push(cases, format!("norm_batch_planes_of_{name}"), g);
     }
     push(cases, "norm_group_of_volumes", groups_of(Tensor::new("x").channels_last([2, 16, 3, 5, 6]), 2));
     push(cases, "norm_group_of_lines", groups_of(Tensor::new("x").row_major([3, 15, 11]), 5));

@@ -148,17 +148,19 @@ fn with_averages_beside_a_gradient() -> FinalizedGraph {
     graph.finalize().expect("well formed")
 }
 
-/// An instance norm whose blocks have channels, of images that clusters of them share.
-fn with_channels() -> FinalizedGraph {
-    let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
-    let x = graph.tensor(Tensor::new("x").channels_last([2, 64, 12, 12]));
-    let mut inputs = vec![(Port::X, x)];
+/// A norm whose blocks have channels, of images that clusters of them share: each channel is a set, or groups are.
+fn with_channels(mode: NormMode, dim: [i64; 4]) -> FinalizedGraph {
+    let mut graph = Graph::new()
+        .io_data_type(DataType::Half)
+        .intermediate_data_type(DataType::Float)
+        .compute_data_type(DataType::Float);
+    let mut inputs = vec![(Port::X, graph.tensor(Tensor::new("x").channels_last(dim)))];
     for port in [Port::SCALE, Port::BIAS] {
-        inputs.push((port, graph.tensor(Tensor::new(port.0).channels_last([1, 64, 1, 1]).data_type(DataType::Float))));
+        inputs.push((port, graph.tensor(Tensor::new(port.0).channels_last([1, dim[1], 1, 1]))));
     }
     let epsilon = Tensor::scalar("epsilon", DataType::Float, Scalar::Float(1e-5));
     inputs.push((Port::EPSILON, graph.tensor(Tensor { dim: vec![1; 4], stride: vec![1; 4], ..epsilon })));
-    let norm = NormForward::new(NormMode::Instance, NormPhase::Training);
+    let norm = NormForward::new(mode, NormPhase::Training);
     let results = graph.composite("norm", norm, &inputs, &[Port::Y, Port::MEAN, Port::INV_VARIANCE]);
     for (id, data_type) in results.into_iter().zip([DataType::Half, DataType::Float, DataType::Float]) {
         graph.set_output(id).data_type = Some(data_type);
@@ -294,7 +296,8 @@ fn render_many(mut take: impl FnMut(&Source)) {
     render_on_chips(&Arc::new(with_a_signal()), &mut take);
     render_on_chips(&Arc::new(with_averages_beside_a_gradient()), &mut take);
     render_on_chips(&Arc::new(with_peers()), &mut take);
-    render_on_chips(&Arc::new(with_channels()), &mut take);
+    render_on_chips(&Arc::new(with_channels(NormMode::Instance, [2, 64, 12, 12])), &mut take);
+    render_on_chips(&Arc::new(with_channels(NormMode::groups(32), [2, 1280, 8, 8])), &mut take);
     render_on_chips(&Arc::new(with_lines_inside_bytes()), &mut take);
     render_on_chips(&Arc::new(with_two_layouts()), &mut take);
     use ConvolutionDirection::{BackwardData, BackwardFilter, Forward};

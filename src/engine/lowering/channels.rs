@@ -1,5 +1,5 @@
-//! Passes over the same points in one launch where the innermost axis is kept: norms of batches and instances of images whose channels lie side by
-//! side, and whatever else reads what its own channels were reduced to.
+//! Passes over the same points in one launch where the innermost axis is kept, or the one before it: norms of batches and instances of images whose
+//! channels lie side by side, of groups of these, and whatever else reads what points with such axes were reduced to.
 
 use super::phases::{Gathered, Planned, phase_parameters};
 use super::row_threads::{most_blocks_of_a_cluster, power_of_two_up_to};
@@ -17,6 +17,10 @@ const SECTOR_BYTES: [u32; 1] = [32];
 const VECTORS_OF_A_THREAD: i64 = 4;
 const FEWEST_THREADS: u32 = 128;
 
+/// Columns of whole groups, and bytes of a group, at most: two lines. Longer ones (planes of an image whose channels are outermost) were not measured.
+const MOST_COLUMNS_OF_GROUPS: u32 = 128;
+const MOST_BYTES_OF_A_GROUP: i64 = 256;
+
 /// Blocks that a multiprocessor has room for, at least: one waits for totals, or for memory, while the other does not. With one that had up to 208 KiB
 /// 13 of 16 graphs took 1.0 to 1.34 times as long as in a launch a pass.
 const BLOCKS_OF_A_MULTIPROCESSOR: u32 = 2;
@@ -27,9 +31,6 @@ const MANY_MULTIPROCESSORS: u32 = 100;
 /// Blocks that share groups of channels at most: norms of groups took 0.68 to 0.86 of the time of a launch a pass so, and 0.99 to 1.16 in clusters of four
 /// to sixteen.
 const MOST_BLOCKS_OF_GROUPS: u32 = 2;
-
-/// Threads of a warp.
-const WARP: u32 = 32;
 
 /// The launch of passes over channels.
 pub(super) struct Channels(ChannelsKernel);
@@ -42,21 +43,23 @@ impl Channels {
         let of_group = planned.keep_innermost()?;
         let is_in_vectors = planned.width.vector > 1 && !planned.width.ragged;
         let copies = device.capability >= ComputeCapability::SM_80;
-        if !planned.space.axes.iter().any(|axis| axis.reduced)
-            || !is_in_vectors
-            || !copies
-            || gathered.graph.is_dynamic()
-        {
+        let is_stepped = planned.space.axes.iter().any(|axis| axis.reduced);
+        if !is_stepped || !is_in_vectors || !copies || gathered.graph.is_dynamic() {
             return None;
         }
         let phases = planned.phases();
         let (ahead, vector_bytes) = planned.read_ahead(&phases, true);
-        if ahead.is_empty() || phases.iter().any(|phase| steps_element_by_element(&planned, phase)) {
+        let bytes_of_a_group = of_group * i64::from(vector_bytes) / planned.width.vector;
+        if of_group > 1 && bytes_of_a_group > MOST_BYTES_OF_A_GROUP {
+            return None;
+        }
+        if phases.iter().any(|phase| steps_element_by_element(&planned, phase)) {
             return None;
         }
         let again: Vec<TensorId> = ahead.iter().copied().filter(|id| is_read_again(&phases, *id)).collect();
         let blocks = Blocks { planned: &planned, of_group, phases, vector_bytes, threads, device };
-        [ahead, again].iter().find_map(|ahead| blocks.kernel(ahead)).map(Self)
+        let copied = [ahead, again].into_iter().filter(|ahead| !ahead.is_empty());
+        copied.into_iter().find_map(|ahead| blocks.kernel(&ahead)).map(Self)
     }
 
     /// Adds the launch.
@@ -95,7 +98,7 @@ struct Blocks<'a> {
     of_group: i64,
     phases: Vec<Phase>,
     vector_bytes: u32,
-    /// Threads of a block that has as many as two have room for.
+    /// Threads of a block at most; half as many where a phase has several totals.
     threads: u32,
     device: &'a Device,
 }
@@ -120,8 +123,9 @@ impl Blocks<'_> {
         let space = &self.planned.space;
         let columns: Vec<u32> = bytes.iter().filter_map(|&bytes| self.columns(bytes)).collect();
         let clusters = std::iter::successors(Some(1), |blocks| Some(2 * blocks));
-        let most = if self.of_group > 1 { MOST_BLOCKS_OF_GROUPS } else { most_blocks(self.device) };
-        let clusters = clusters.take_while(|&blocks| blocks <= most.min(most_blocks(self.device)));
+        let of_chip = most_blocks(self.device);
+        let most = if self.of_group > 1 { of_chip.min(MOST_BLOCKS_OF_GROUPS) } else { of_chip };
+        let clusters = clusters.take_while(|&blocks| blocks <= most);
         let has_work = |&(columns, blocks): &(u32, u32)| {
             blocks == 1 || space.points_where(true) * i64::from(columns) >= i64::from(blocks * FEWEST_THREADS)
         };
@@ -141,7 +145,7 @@ impl Blocks<'_> {
         let of_group = self.of_group / vector;
         let groups = vectors / of_group;
         let enough = (1..=groups).find(|&some| groups % some == 0 && some * of_group >= wanted)?;
-        Some(to_u32(enough * of_group)).filter(|&columns| columns <= FEWEST_THREADS)
+        Some(to_u32(enough * of_group)).filter(|&columns| columns <= MOST_COLUMNS_OF_GROUPS)
     }
 
     /// Whether three of four multiprocessors have a block.
@@ -155,15 +159,15 @@ impl Blocks<'_> {
         kernel.blocks() * kernel.shared_bytes() * 4 <= of_chip * 3
     }
 
-    /// Blocks of one shape; `None` where two have no room for their points.
+    /// Blocks of one shape; `None` where two have no room for their points, or channels are more than threads.
     fn block(&self, ahead: &[TensorId], (columns, cluster): (u32, u32)) -> Option<ChannelsKernel> {
         let space = &self.planned.space;
         let vector = self.planned.width.vector;
         let count = space.points_where(true);
         let vectors = (count + i64::from(cluster) - 1) / i64::from(cluster) * i64::from(columns);
-        let most = if ChannelsKernel::have_several_totals(&self.phases) { self.threads / 2 } else { self.threads };
-        let threads =
-            power_of_two_up_to(vectors / VECTORS_OF_A_THREAD).min(most).max(FEWEST_THREADS.min(most)).max(WARP);
+        let most = if Phase::have_several_totals(&self.phases) { self.threads / 2 } else { self.threads };
+        let fewest = to_u32(i64::from(columns) * vector).max(FEWEST_THREADS).next_power_of_two().min(most);
+        let threads = power_of_two_up_to(vectors / VECTORS_OF_A_THREAD).min(most).max(fewest);
         let kernel = ChannelsKernel {
             phases: self.phases.clone(),
             columns,
@@ -176,8 +180,9 @@ impl Blocks<'_> {
             ahead: ahead.to_vec(),
             vector_bytes: self.vector_bytes,
         };
-        (kernel.shared_bytes() <= self.device.shared_bytes_of_blocks(BLOCKS_OF_A_MULTIPROCESSOR).into())
-            .then_some(kernel)
+        let room = self.device.shared_bytes_of_blocks(BLOCKS_OF_A_MULTIPROCESSOR);
+        let is_each_evaluated = kernel.threads() >= kernel.channels();
+        (kernel.shared_bytes() <= room.into() && is_each_evaluated).then_some(kernel)
     }
 }
 
@@ -273,6 +278,9 @@ mod tests {
         let shape = |kernel: ChannelsKernel| (kernel.of_group, kernel.vector, kernel.columns, kernel.cluster);
         assert_eq!(kernel([8, 640, 32, 32], 32).map(shape), Some((20, 4, 10, 1)));
         assert_eq!(kernel([16, 320, 16, 16], 32).map(shape), Some((10, 2, 20, 1)), "four groups of five vectors");
+        assert!(kernel([128, 1280, 5, 5], 8).is_none(), "groups of 320 bytes");
+        let of_many = kernel([128, 1280, 5, 5], 16).expect("channels");
+        assert!(of_many.of_group == 80 && of_many.threads() >= of_many.channels(), "each channel has a thread");
         assert!(kernel([8, 320, 64, 64], 32).is_none(), "more than two blocks would share them");
         assert!(kernel([8, 96, 16, 16], 32).is_none(), "no vectors of three");
     }

@@ -2,7 +2,7 @@
 //! from accumulators in the workspace.
 //!
 //! Usually there is exactly one. What a reduction gives and other operations read lies in the workspace, and those operations come
-//! in later passes, which evaluate anew what they need of the earlier ones; passes over the same rows share a launch (`together`).
+//! in later passes, which evaluate anew what they need of the earlier ones; passes over the same points share a launch (`together`).
 
 use std::collections::BTreeSet;
 

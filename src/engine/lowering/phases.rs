@@ -225,7 +225,7 @@ impl<'a> Planned<'a> {
         Phase { points, accumulations, once, held }
     }
 
-    /// Values in `FLOAT` that points read, and that are the same along all axes that are reduced: where a thread has vectors of kept points, and
+    /// Values in registers of `float` that points read, and that are the same along all axes that are reduced: where a thread has vectors of kept points, and
     /// totals of each. Totals are there already, and numbers of the host's cost nothing.
     fn held(&self, program: &StageProgram, targets: &[TensorId]) -> Vec<TensorId> {
         if !self.is_innermost_kept() {

@@ -16,13 +16,13 @@ pub struct ChannelsKernel {
     pub phases: Vec<Phase>,
     /// Threads along vectors of channels: they divide those that lie side by side. A power of two within a warp, or whole groups.
     pub columns: u32,
-    /// Threads along pixels: all threads are whole warps where channels are sets of their own.
+    /// Threads along pixels: all threads are whole warps where channels are sets of their own, and no fewer than channels.
     pub rows: u32,
     /// Blocks that share pixels, a power of two. Where these are several, they are a cluster: each stores its totals in the shared memory of all.
     pub cluster: u32,
     /// Blocks, or clusters of them.
     pub groups: i64,
-    /// Pixels of a channel, and channels of a group.
+    /// Reduced points of a channel, and channels of a group.
     pub count: i64,
     pub of_group: i64,
     /// Points of a vector.
@@ -42,11 +42,6 @@ impl ChannelsKernel {
     /// What is reduced, phase after phase.
     pub fn accumulations(&self) -> impl Iterator<Item = &Accumulation> + '_ {
         self.phases.iter().flat_map(|phase| &phase.accumulations)
-    }
-
-    /// Whether some phase has several totals, for which threads have more registers.
-    pub fn have_several_totals(phases: &[Phase]) -> bool {
-        phases.iter().any(|phase| phase.accumulations.len() > 1)
     }
 
     /// All blocks.

@@ -21,7 +21,7 @@ pub struct Phase {
 /// Values that are the same wherever a thread steps: it evaluates them before, and points read them as loads.
 #[derive(Clone, Debug)]
 pub struct Held {
-    /// The values, in `FLOAT`.
+    /// The values, in registers of `float`.
     pub values: Vec<TensorId>,
     /// How they come about, over kept points.
     pub sweep: Sweep,
@@ -47,6 +47,11 @@ impl Phase {
         let reads = sweeps().flat_map(|sweep| sweep.program.reads()).filter(|id| !own.contains(id));
         let stores = sweeps().flat_map(|sweep| sweep.stores.iter().copied());
         (unique(reads), unique(stores))
+    }
+
+    /// Whether some phase has several totals, for which threads have more registers.
+    pub fn have_several_totals(phases: &[Self]) -> bool {
+        phases.iter().any(|phase| phase.accumulations.len() > 1)
     }
 
     /// What phases reduce to.
