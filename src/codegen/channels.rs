@@ -14,7 +14,8 @@ use crate::error::Error;
 use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{Access, Accumulation, ChannelsKernel, Phase, Sweep};
 
-/// Threads of a multiprocessor that registers shall leave room for, and where a phase has several totals.
+/// Threads of a multiprocessor that registers shall leave room for, and where a phase has several totals: gradients have 72 to 90 registers
+/// (`docs/performance-notes.md`, "Channels in one launch").
 const RESIDENT_THREADS: u32 = 1024;
 const RESIDENT_THREADS_OF_SEVERAL_TOTALS: u32 = 768;
 

@@ -30,7 +30,6 @@ fw_prefetch(${ operand }$);
 <%- for total in totals %>
 float ${ total }$ = 0.0f;
 <%- endfor %>
-<%- if ahead %>
 unsigned char* const own = shared_bytes + ${ points_at }$ + thread * ${ vector_bytes }$;
 const auto place = [&](int tensor, int g) { return own + (g * ${ ahead_count }$ + tensor) * ${ threads * vector_bytes }$; };
 {
@@ -53,7 +52,6 @@ fw_cp_async<${ vector_bytes }$>(fw_shared_address(place(${ loop.index0 }$, g)), 
 }
 fw_cp_async_commit();
 fw_cp_async_wait<0>();
-<%- endif %>
 <%- if cluster > 1 %>
 fw_cluster_wait();
 <%- endif %>

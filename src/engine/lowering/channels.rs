@@ -13,7 +13,7 @@ use crate::kernel::{Access, Body, ChannelsKernel, MOST_BLOCKS_OF_A_LARGE_CLUSTER
 const WIDE_BYTES: [u32; 2] = [128, 64];
 const SECTOR_BYTES: [u32; 1] = [32];
 
-/// Vectors of a thread at least, and threads of a block.
+/// Vectors of a thread at least, and threads of a block: other numbers were not tried.
 const VECTORS_OF_A_THREAD: i64 = 4;
 const FEWEST_THREADS: u32 = 128;
 
@@ -21,11 +21,15 @@ const FEWEST_THREADS: u32 = 128;
 const MOST_COLUMNS_OF_GROUPS: u32 = 128;
 const MOST_BYTES_OF_A_GROUP: i64 = 256;
 
-/// Blocks that a multiprocessor has room for, at least: one waits for totals, or for memory, while the other does not. With one that had up to 208 KiB
-/// 13 of 16 graphs took 1.0 to 1.34 times as long as in a launch a pass.
+/// Blocks that a multiprocessor has room for, at least: one waits for totals, or for memory, while the other does not. With one that had 128 to 208 KiB
+/// 10 of 12 graphs took 1.00 to 1.34 times as long as in a launch a pass (H200; `docs/performance-notes.md`, "Channels in one launch").
 const BLOCKS_OF_A_MULTIPROCESSOR: u32 = 2;
 
-/// Multiprocessors from which on there are groups of them that large clusters fit into.
+/// Parts of a chip that blocks fill at least: three of four multiprocessors have one (72 norms took 0.80 of a launch a pass so, 0.82 where each had one and
+/// a half); and at most, where they read sectors: three quarters of its shared memory, so that all run at once (33 MB and more took 1.07 to 1.21 times as long, 20 MB 0.92).
+const FILLED: [i64; 2] = [3, 4];
+
+/// Multiprocessors from which on clusters may be large: an H200 has 132, in groups of up to 18. Smaller chips, and parts of one (MIG), were not tried.
 const MANY_MULTIPROCESSORS: u32 = 100;
 
 /// Blocks that share groups of channels at most: norms of groups took 0.68 to 0.86 of the time of a launch a pass so, and 0.99 to 1.16 in clusters of four
@@ -41,19 +45,14 @@ impl Channels {
     pub(super) fn new(gathered: &Gathered<'_>, (threads, device): (u32, &Device)) -> Option<Self> {
         let mut planned = Planned::new(gathered, None)?;
         let of_group = planned.keep_innermost()?;
-        let is_in_vectors = planned.width.vector > 1 && !planned.width.ragged;
-        let copies = device.capability >= ComputeCapability::SM_80;
-        let is_stepped = planned.space.axes.iter().any(|axis| axis.reduced);
-        if !is_stepped || !is_in_vectors || !copies || gathered.graph.is_dynamic() {
+        if device.capability < ComputeCapability::SM_80 || !is_in_vectors_along_steps(&planned) {
             return None;
         }
         let phases = planned.phases();
         let (ahead, vector_bytes) = planned.read_ahead(&phases, true);
         let bytes_of_a_group = of_group * i64::from(vector_bytes) / planned.width.vector;
-        if of_group > 1 && bytes_of_a_group > MOST_BYTES_OF_A_GROUP {
-            return None;
-        }
-        if phases.iter().any(|phase| steps_element_by_element(&planned, phase)) {
+        let is_wide = of_group > 1 && bytes_of_a_group > MOST_BYTES_OF_A_GROUP;
+        if is_wide || phases.iter().any(|phase| steps_element_by_element(&planned, phase)) {
             return None;
         }
         let again: Vec<TensorId> = ahead.iter().copied().filter(|id| is_read_again(&phases, *id)).collect();
@@ -73,6 +72,12 @@ impl Channels {
         };
         builder.push("channels", shape, parameters, Body::Channels(kernel));
     }
+}
+
+/// Whether threads step along some axis whose extent is known, from vector to vector.
+fn is_in_vectors_along_steps(planned: &Planned<'_>) -> bool {
+    let is_stepped = planned.space.axes.iter().any(|axis| axis.reduced);
+    is_stepped && planned.width.vector > 1 && !planned.width.ragged && !planned.graph.is_dynamic()
 }
 
 /// Whether a phase moves elements of a tensor that lies in another layout one by one.
@@ -150,13 +155,13 @@ impl Blocks<'_> {
 
     /// Whether three of four multiprocessors have a block.
     fn fills_chip(&self, kernel: &ChannelsKernel) -> bool {
-        kernel.blocks() * 4 >= i64::from(self.device.sm_count) * 3
+        kernel.blocks() * FILLED[1] >= i64::from(self.device.sm_count) * FILLED[0]
     }
 
     /// Whether all blocks have room at once in three quarters of the chip's shared memory.
     fn is_within_chip(&self, kernel: &ChannelsKernel) -> bool {
         let of_chip = i64::from(self.device.sm_count) * i64::from(self.device.shared_bytes_per_block);
-        kernel.blocks() * kernel.shared_bytes() * 4 <= of_chip * 3
+        kernel.blocks() * kernel.shared_bytes() * FILLED[1] <= of_chip * FILLED[0]
     }
 
     /// Blocks of one shape; `None` where two have no room for their points, or channels are more than threads.

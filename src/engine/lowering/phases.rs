@@ -207,11 +207,11 @@ impl<'a> Planned<'a> {
         let of_columns = self.columns.filter(|pass| pass.level == level).into_iter().flat_map(Pass::sources);
         let sources = accumulations.iter().map(|accumulation| accumulation.source).chain(of_columns);
         let targets: Vec<TensorId> = stores.iter().copied().chain(sources).collect();
-        let mut program = self.program.needed_for(targets.iter().copied());
-        let values = self.held(&program, &targets);
+        let whole = self.program.needed_for(targets.iter().copied());
+        let values = self.held(&whole, &targets);
+        let program = whole.reading(&values).needed_for(targets.iter().copied());
         let held = (!values.is_empty()).then(|| {
-            let evaluated = program.needed_for(values.iter().copied());
-            program = program.reading(&values).needed_for(targets.iter().copied());
+            let evaluated = whole.needed_for(values.iter().copied());
             Held { sweep: self.over_kept(evaluated, Vec::new()), values: values.clone() }
         });
         let mut space = self.space.clone();
@@ -231,22 +231,7 @@ impl<'a> Planned<'a> {
         if !self.is_innermost_kept() {
             return Vec::new();
         }
-        let mut same: BTreeSet<TensorId> = BTreeSet::new();
-        for step in &program.steps {
-            let is_same = match &step.value {
-                Value::Load => {
-                    let is_scalar = self.graph.tensor(step.tensor).is_pass_by_value;
-                    is_scalar || !self.changes(step.tensor, true)
-                }
-                Value::Pointwise { operands, .. } => {
-                    step.generated_axis().is_none() && operands.iter().all(|id| same.contains(id))
-                }
-                Value::Accumulator | Value::Concat(_) | Value::Window(_) => false,
-            };
-            if is_same {
-                same.insert(step.tensor);
-            }
-        }
+        let same = self.same_along_reduced(program);
         let read =
             program.steps.iter().filter(|step| !same.contains(&step.tensor)).flat_map(|step| match &step.value {
                 Value::Pointwise { operands, .. } => operands.as_slice(),
@@ -264,6 +249,25 @@ impl<'a> Planned<'a> {
             is_float && !tensor.is_pass_by_value && !self.totals.contains(&id) && steps(id).count() == 1
         };
         read.into_iter().filter(is_held).collect()
+    }
+
+    /// Values of a program that are the same along all axes that are reduced.
+    fn same_along_reduced(&self, program: &StageProgram) -> BTreeSet<TensorId> {
+        let mut same: BTreeSet<TensorId> = BTreeSet::new();
+        for step in &program.steps {
+            let is_scalar = self.graph.tensor(step.tensor).is_pass_by_value;
+            let is_same = match &step.value {
+                Value::Load => is_scalar || !self.changes(step.tensor, true),
+                Value::Pointwise { operands, .. } => {
+                    step.generated_axis().is_none() && operands.iter().all(|id| same.contains(id))
+                }
+                Value::Accumulator | Value::Concat(_) | Value::Window(_) => false,
+            };
+            if is_same {
+                same.insert(step.tensor);
+            }
+        }
+        same
     }
 
     /// A sweep over the kept axes.

@@ -27,7 +27,7 @@ pub struct ChannelsKernel {
     pub of_group: i64,
     /// Points of a vector.
     pub vector: i64,
-    /// What points read in vectors that differ along reduced axes: it comes to shared memory.
+    /// What points read in vectors that differ along reduced axes, at least one tensor: it comes to shared memory.
     pub ahead: Vec<TensorId>,
     /// Bytes of a vector of these.
     pub vector_bytes: u32,
