@@ -254,7 +254,7 @@ const KERNEL: &[&str] = &[
     "expr",
     "space",
     "multiply",
-    "channel_tail",
+    "step_tail",
     "sweep",
     "operand",
     "taps",

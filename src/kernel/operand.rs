@@ -1,7 +1,7 @@
 //! Operands of a matrix product: how their elements come to shared memory, or to registers.
 
 use super::boxes::SWIZZLE_PERIOD;
-use super::{ChannelTail, Coordinate, Sweep, TensorMap};
+use super::{Coordinate, StepTail, Sweep, TensorMap};
 use crate::graph::TensorId;
 
 /// How the elements of an operand come to shared memory.
@@ -36,7 +36,7 @@ impl Fetch {
     /// Elements of k that boxes bring of the last step under a tap. Where every step is one, and rows along k end within it, boxes end there: rows
     /// that lie in a tensor in part take longer (128 rows of a walk with 24 of 32 elements of HALF inside on an H100: 650 clocks, of 24 500; with 8
     /// of 16 390, of 8 240). What is multiplied behind these are zeros, with which the block begins.
-    pub fn boxed_of(&self, along_k: bool, tail: ChannelTail) -> u32 {
+    pub fn boxed_of(&self, along_k: bool, tail: StepTail) -> u32 {
         match self {
             Self::Tma(map) if along_k && !tail.differs() => map.whole_units().min(tail.elements),
             _ => tail.elements,
@@ -129,7 +129,7 @@ impl Operand {
     }
 
     /// Elements of k that boxes bring of the last step under a tap ([`Fetch::boxed_of`]).
-    pub fn boxed_of(&self, tail: ChannelTail) -> u32 {
+    pub fn boxed_of(&self, tail: StepTail) -> u32 {
         self.fetch.boxed_of(self.along_k, tail)
     }
 

@@ -18,7 +18,7 @@ ${ line }$
 for (int step = 0; step < ${ steps }$; ++step) {
 fw_mbarrier_wait(empty + 8 * stage, parity);
 <%- if tail %>
-const bool is_tail = ${ tail }$;  // of the channels under a tap
+const bool is_tail = ${ tail }$;  // of k, or of the channels under a tap
 <%- endif %>
 fw_mbarrier_expect(full + 8 * stage, ${ boxed_bytes }$);
 const unsigned tile = shared + stage * ${ stage_bytes }$;

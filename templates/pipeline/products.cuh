@@ -2,7 +2,7 @@
 const unsigned long long a = ${ a }$;
 const unsigned long long b = ${ b }$;
 <%- if tail %>
-if (${ tail.condition }$) {  // the last channels under a tap
+if (${ tail.condition }$) {  // the last of k, or of the channels under a tap
 FW_PRODUCTS(a, b, ${ accumulate }$,
 <%- for product in tail.products %>
 ${ product }$

@@ -1,5 +1,5 @@
 //! Products whose blocks share the steps along k of a tile, or operands, in clusters; transposed ones of more than few rows of C; tiles that only matmuls have;
-//! and tiles at the edge of C: these configs are asked for, whatever the model would choose.
+//! tiles at the edge of C, and sums whose k ends inside a step: these configs are asked for, whatever the model would choose.
 
 use std::collections::BTreeSet;
 
@@ -34,6 +34,7 @@ pub(crate) fn trials(
         ("transposed::more_", more_rows(), has_more_rows),
         ("tiles::", odd_tiles(), is_odd),
         ("edges::", ending_inside(), is_alone),
+        ("tails::", ending_inside_steps(), cuts_k),
     ];
     let named = kinds.into_iter().flat_map(|(kind, graphs, knobs)| {
         graphs.into_iter().map(move |(name, graph)| (format!("{tier}::{kind}{name}"), graph, knobs))
@@ -99,6 +100,13 @@ fn is_alone(config: &EngineConfig) -> Option<Vec<u32>> {
     let parts = config.knob(Knob::SplitK, 1) * config.knob(Knob::ClusterK, 1);
     let knobs = [Knob::TileM, Knob::Schedule, Knob::SwapAb, Knob::TmaEpilogue].map(|knob| config.knob(knob, 0));
     (blocks == [1, 1]).then(|| knobs.into_iter().chain([parts.min(2)]).collect())
+}
+
+/// Whether k is cut, where its parts meet, and whether B stays.
+fn cuts_k(config: &EngineConfig) -> Option<Vec<u32>> {
+    let parts = [Knob::SplitK, Knob::ClusterK].map(|knob| config.knob(knob, 1).min(2));
+    let knobs = [Knob::Schedule, Knob::StationaryB, Knob::TmaEpilogue].map(|knob| config.knob(knob, 0));
+    shares(config).is_none().then(|| parts.into_iter().chain(knobs).collect())
 }
 
 /// A config for each set of values of the knobs, of those that are to run.
@@ -224,6 +232,28 @@ fn ending_inside() -> Vec<(&'static str, Graph)> {
         ("matmul_of_told_extents", told([1, 277, 328, 264], true)),
         ("matmul_in_rows_of_told_extents", told([1, 150, 280, 200], false)),
         ("matmul_of_few_told_rows", told([1, 13, 328, 264], true)),
+    ]
+}
+
+/// Of a k that ends inside the only step, or inside the last of several, with whole tiles of C and with such at its edge.
+fn ending_inside_steps() -> Vec<(&'static str, Graph)> {
+    use DataType::{BFloat16, Float, Fp8E4M3, Half, Int8, Int32};
+    let bare = |_: &mut Graph, c| c;
+    let bias_and_residual = |graph: &mut Graph, c| bias_and_residual(graph, c, [128, 192]);
+    vec![
+        ("one_unit", matmul([1, 128, 192, 8], [BFloat16; 2], true, bare)),
+        ("one_step", matmul([1, 128, 192, 40], [Half; 2], true, bias_and_residual)),
+        ("one_step_in_rows", matmul([3, 136, 104, 24], [BFloat16; 2], false, bare)),
+        ("one_step_in_columns", laid_out([1, 264, 128, 56], [Half; 2], [false, true], bare)),
+        ("one_step_of_fp8", matmul([1, 128, 256, 48], [Fp8E4M3, BFloat16], true, bare)),
+        ("one_step_of_float", matmul([2, 64, 136, 20], [Float; 2], true, bare)),
+        ("one_step_of_int8", matmul([1, 200, 128, 80], [Int8, Int32], true, bare)),
+        ("steps", matmul([1, 128, 192, 104], [BFloat16; 2], true, bias_and_residual)),
+        ("steps_in_rows", matmul([1, 264, 104, 328], [Half; 2], false, bare)),
+        ("steps_of_few_rows", matmul([1, 5, 256, 1544], [BFloat16; 2], true, bare)),
+        ("steps_of_fp8", matmul([1, 24, 144, 1232], [Fp8E4M3, BFloat16], true, bare)),
+        ("steps_of_float", laid_out([1, 72, 64, 340], [Float; 2], [true, true], bare)),
+        ("many_tiles", matmul([2, 1024, 1024, 72], [Half; 2], true, bare)),
     ]
 }
 

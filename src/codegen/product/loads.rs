@@ -271,17 +271,16 @@ impl OperandLoads<'_> {
         format!("{function}({at}, {}, {}, {});", self.map(map, first), self.barrier, coordinates.join(", "))
     }
 
-    /// The map of a box: another in the last step under a tap, where it differs, and at the edge of C.
+    /// The map of a box: another at the edge of C, and in the last step, where it differs. Boxes of tiles at the edge are whole along k.
     fn map(&self, map: &TensorMap, first: u32) -> String {
-        let whole = format!("&map{}", self.number);
-        if let Some(edge) = self.side.edge_number() {
-            let end = if self.side.operand().boxes_along_k() { self.side.block() } else { first + map.span() };
-            return format!("{} < {end} ? &map{edge} : {whole}", self.side.inside());
-        }
-        match self.side.kernel.tail {
-            Some(tail) if tail.differs() => format!("is_tail ? &map{} : {whole}", self.number + 2),
-            _ => whole,
-        }
+        let (side, inside) = (&self.side, self.side.inside());
+        let end = if side.operand().boxes_along_k() { side.block() } else { first + map.span() };
+        let edge = side.edge_number().map(|edge| format!("{inside} < {end} ? &map{edge} : "));
+        let tail = side.tail_number().map(|tail| match edge.is_some() && end < side.block() {
+            true => format!("is_tail && {inside} == {} ? &map{tail} : ", side.block()),
+            false => format!("is_tail ? &map{tail} : "),
+        });
+        [edge, tail].into_iter().flatten().collect::<String>() + &format!("&map{}", self.number)
     }
 }
 
@@ -392,8 +391,17 @@ impl Side<'_> {
             let bytes = self.operand().boxed_of(tail) * bytes;
             Number::count(self.graph.is_dynamic(), ["bytes of a row", "bytes of a column"][self.slot], bytes.into())
         };
-        let each = self.kernel.tail.map_or(i64::from(self.kernel.tile.k * bytes).into(), told);
+        let short = self.kernel.tail.filter(|tail| !tail.differs());
+        let each = short.map_or(i64::from(self.kernel.tile.k * bytes).into(), told);
         Some(format!("{rows} * {each}"))
+    }
+
+    /// Bytes of the last step's boxes, where those of tiles that are not at the edge of C have so many: boxes at the edge are whole along k.
+    pub(super) fn tail_bytes(&self, bytes: &str) -> String {
+        match self.edge_bytes() {
+            Some(edge) => format!("({} == {} ? {bytes} : {edge})", self.inside(), self.block()),
+            None => bytes.to_owned(),
+        }
     }
 
     /// Bytes of a stage's boxes.

@@ -7,7 +7,7 @@ use crate::codegen::template::{self, template};
 use crate::codegen::{names, told};
 use crate::error::Error;
 use crate::kernel::{
-    ChannelTail, Definition, Digit, Epilogue, GemmKernel, Index, Number, Quantity, Role, Variable, needed,
+    Definition, Digit, Epilogue, GemmKernel, Index, Number, Quantity, Role, StepTail, Variable, needed,
 };
 
 /// What the records of `fma` and `mma` share.
@@ -101,9 +101,11 @@ impl Steps<'_> {
         first + Index::local(step)
     }
 
-    /// The condition that a step is the last under its tap.
-    pub(super) fn is_tail(&self, tail: ChannelTail, step: &'static str) -> String {
-        format!("{} == {}", spell(&(self.index(step) % tail.steps)), tail.steps - 1)
+    /// The condition that a step is the last along k, or under its tap.
+    pub(super) fn is_tail(&self, tail: StepTail, step: &'static str) -> String {
+        let index = self.index(step);
+        let index = if self.kernel.steps() == tail.steps { index } else { index % tail.steps };
+        format!("{} == {}", spell(&index), tail.steps - 1)
     }
 
     /// First element of k of the step that `step` spells, counted from the first of the part.

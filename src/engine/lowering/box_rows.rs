@@ -1,7 +1,7 @@
 //! Rows of the boxes that a step asks for, and in how many pieces each arrives.
 
 use super::boxed_operand::UNIT;
-use crate::kernel::{ChannelTail, TensorMap};
+use crate::kernel::{StepTail, TensorMap};
 
 /// Bytes of a sector of L2.
 const SECTOR: i64 = 32;
@@ -17,7 +17,7 @@ pub(in crate::engine) struct BoxRows {
 }
 
 /// A row of boxes along k: of whole steps, and of the last step under a tap, of which boxes bring so many elements.
-pub(super) fn pieces_along_k(map: &TensorMap, tail: Option<(ChannelTail, u32)>) -> f64 {
+pub(super) fn pieces_along_k(map: &TensorMap, tail: Option<(StepTail, u32)>) -> f64 {
     let span = i64::from(map.span());
     let Some((tail, boxed)) = tail else { return 1.0 };
     let whole = tail.steps - 1;

@@ -8,8 +8,8 @@ use super::tensor_map::{Arrival, boxed, raw, step_k};
 use crate::fusion::{CoreOperand, Fusion, Product};
 use crate::graph::{DataType, FinalizedGraph, TensorId};
 use crate::kernel::{
-    Access, Axis, ChannelTail, Coordinate, Digit, Fetch, GemmTile, IterationSpace, MmaType, Number, Operand, Quantity,
-    StageProgram, Step, Sweep, TensorMap, Told, Value, step,
+    Access, Axis, Coordinate, Digit, Fetch, GemmTile, IterationSpace, MmaType, Number, Operand, Quantity, StageProgram,
+    Step, StepTail, Sweep, TensorMap, Told, Value, step,
 };
 
 /// Bytes of one access.
@@ -222,7 +222,7 @@ impl OperandPlan {
 
     /// Rows of boxes that a step of a tile takes, of the tile's own or of k for each column of lines; the last step under a tap may have
     /// narrower ones.
-    pub(super) fn box_rows(&self, tile: GemmTile, rows: u32, tail: Option<ChannelTail>) -> BoxRows {
+    pub(super) fn box_rows(&self, tile: GemmTile, rows: u32, tail: Option<StepTail>) -> BoxRows {
         let fetch = self.fetch(tile);
         let Some(map) = fetch.map() else { return BoxRows::default() };
         let bytes = map.span() * map.element.bytes();

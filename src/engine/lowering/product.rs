@@ -24,10 +24,13 @@ use crate::engine::builder::{KernelBuilder, Shape};
 use crate::fusion::{Fusion, Pattern, Product};
 use crate::graph::{FinalizedGraph, OperationId, TensorId};
 use crate::kernel::{
-    Accumulators, Body, Boxes, CONSUMER_WARPS, ChannelTail, ClusterShape, Digit, Epilogue, GemmKernel, GemmTile,
-    Kernel, Mma, MmaType, Multiply, Number, Operand, Parameter, PartialReduction, Quantity, REGISTERS, Register, Role,
-    SharedLayout, SharedRequest, StageProgram, Sweep, TapRow, TensorMap, Wgmma, extent, reduced_values,
+    Accumulators, Body, Boxes, CONSUMER_WARPS, ClusterShape, Digit, Epilogue, GemmKernel, GemmTile, Kernel, Mma,
+    MmaType, Multiply, Number, Operand, Parameter, PartialReduction, Quantity, REGISTERS, Register, Role, SharedLayout,
+    SharedRequest, StageProgram, StepTail, Sweep, TapRow, TensorMap, Wgmma, extent, reduced_values,
 };
+
+/// Most steps along k of a matmul whose last one has boxes and products of its own (H200, 2026-12-01).
+const STEPS_WITH_A_TAIL: i64 = 40;
 
 /// Part of the lines of channels under a tap that are channels, at least, for them to be worth it: 8 of 16 take longer than by `mma.sync`, which
 /// packs taps into k (expected by the model of `wgmma`: 543 µs for `wgrad_7x7_s2_c8_224`, which takes 227 there on an H200).
@@ -176,7 +179,7 @@ impl ProductPlan {
     pub(in crate::engine) fn in_tap_rows(fusion: &Fusion, product: &Product, operand: MmaType) -> Option<Self> {
         let as_it_stands = Problem::of(fusion.graph(), product);
         let problem = as_it_stands.clone().in_tap_rows()?;
-        let (step, unit) = (step_k(operand), ChannelTail::unit(operand).into());
+        let (step, unit) = (step_k(operand), StepTail::unit(operand).into());
         let of = |problem: Problem| Self::of(fusion, product, problem, Instruction::Wgmma(operand));
         let short = || problem.clone().in_short_steps_of(step);
         let narrow = || problem.clone().in_narrow_steps_of(step, unit);
@@ -191,7 +194,7 @@ impl ProductPlan {
         let of = |problem: Problem| Self::of(fusion, product, problem, Instruction::Wgmma(operand));
         // what is computed on its way takes a step at once
         let in_blocks = || problem.clone().in_blocks_within(step).map(of).filter(Self::is_as_stored);
-        let unit = ChannelTail::unit(operand).into();
+        let unit = StepTail::unit(operand).into();
         let narrow = || problem.clone().in_narrow_steps_of(step, unit).map(of).filter(Self::is_as_stored);
         let by_block = || problem.clone().in_blocks_of_channels(step).map(of).filter(Self::is_as_stored);
         in_blocks().or_else(narrow).or_else(by_block).unwrap_or_else(|| of(problem.clone().in_steps_of(step)))
@@ -275,7 +278,7 @@ impl ProductPlan {
 
     /// Whether some step multiplies fewer elements of k than others.
     pub(in crate::engine) fn has_tail(&self, operand: MmaType) -> bool {
-        self.channel_tail(operand).is_some()
+        self.step_tail(operand).is_some()
     }
 
     /// Whether matrices have different numbers of steps: where boxes bring both operands as they are stored.
@@ -284,17 +287,40 @@ impl ProductPlan {
     }
 
     /// The last step under a tap of a convolution, where it multiplies fewer channels than others, or than a step has, or as many of which some
-    /// are none.
-    fn channel_tail(&self, operand: MmaType) -> Option<ChannelTail> {
+    /// are none; the only step of a matmul whose k is shorter.
+    fn step_tail(&self, operand: MmaType) -> Option<StepTail> {
         let (step, last) = (self.step_k(operand), self.problem.space.k.last()?);
         let ends_inside = || last.is_padded() && last.radix == step && self.is_as_stored();
-        let elements = self.problem.narrow_channels(step).or_else(|| ends_inside().then_some(step))?;
-        Some(ChannelTail { elements: elements as u32, steps: last.radix.value() / step })
+        let elements = self.problem.narrow_channels(step).or_else(|| ends_inside().then_some(step));
+        let elements = elements.or_else(|| self.short_k(operand))?;
+        Some(StepTail { elements: elements as u32, steps: (last.radix.value() + step - 1) / step })
+    }
+
+    /// Elements of k that a matmul's products take, where these are fewer than a step has: zeros outside of operands are slow.
+    fn short_k(&self, operand: MmaType) -> Option<i64> {
+        let [.., k] = self.extents();
+        (k < self.step_k(operand)).then(|| self.rest_of_k(operand)).flatten()
+    }
+
+    /// Elements of k that the products of a matmul's last step take, where k does not fill it.
+    fn rest_of_k(&self, operand: MmaType) -> Option<i64> {
+        let ([.., k], unit) = (self.extents(), i64::from(StepTail::unit(operand)));
+        let rest = k % self.step_k(operand);
+        let is_known = self.is_matmul() && !self.is_dynamic() && self.is_as_stored();
+        (is_known && rest > 0).then_some((rest + unit - 1) / unit * unit)
+    }
+
+    /// The last step of a matmul's k, where it is one of few and boxes and products end before others do. Models know nothing of it.
+    fn last_step(&self, operand: MmaType) -> Option<StepTail> {
+        let ([.., k], step) = (self.extents(), self.step_k(operand));
+        let steps = (k + step - 1) / step;
+        let elements = self.rest_of_k(operand).filter(|&elements| elements < step && steps <= STEPS_WITH_A_TAIL)?;
+        Some(StepTail { elements: elements as u32, steps })
     }
 
     /// Rows of both operands' boxes that a step of a tile takes.
     pub(in crate::engine) fn box_rows(&self, tile: GemmTile, operand: MmaType) -> [BoxRows; 2] {
-        let tail = self.channel_tail(operand);
+        let tail = self.step_tail(operand);
         [(0, tile.m), (1, tile.n)].map(|(slot, rows)| self.operands[slot].box_rows(tile, rows, tail))
     }
 
@@ -305,7 +331,7 @@ impl ProductPlan {
 
     /// Part of k, padded to whole steps, that is multiplied.
     pub(in crate::engine) fn multiplied_depth(&self, operand: MmaType) -> f64 {
-        self.channel_tail(operand).map_or(1.0, |tail| tail.multiplied(self.step_k(operand)))
+        self.step_tail(operand).map_or(1.0, |tail| tail.multiplied(self.step_k(operand)))
     }
 
     /// Part of the steps that matrices do, of those of the one that does most.
@@ -558,13 +584,17 @@ impl Lowering<'_> {
             cluster,
             shared,
             wide_index,
-            tail: match multiply {
-                Multiply::Wgmma(Wgmma { operand, .. }) => self.plan.channel_tail(operand),
-                _ => None,
-            },
+            tail: self.tail(),
             tap_row: self.plan.problem.tap_row,
             inside,
         }
+    }
+
+    /// What the last step along k, or under a tap, has; blocks that share boxes ask for whole ones of a matmul.
+    fn tail(&self) -> Option<StepTail> {
+        let Multiply::Wgmma(Wgmma { operand, .. }) = self.choice.multiply else { return None };
+        let last_step = || self.plan.last_step(operand).filter(|_| !self.choice.cluster().multicasts());
+        self.plan.step_tail(operand).or_else(last_step)
     }
 
     /// The map of an operand's boxes at the edge of C, of blocks that ask for whole boxes of their own.
@@ -572,7 +602,7 @@ impl Lowering<'_> {
         let GemmChoice { tile, multiply, .. } = *self.choice;
         let Multiply::Wgmma(Wgmma { operand, fills: false, .. }) = multiply else { return None };
         let stays = slot == 1 && multiply.is_stationary();
-        let has_other_boxes = self.plan.channel_tail(operand).is_some_and(|tail| tail.differs());
+        let has_other_boxes = self.plan.step_tail(operand).is_some_and(|tail| tail.differs());
         if stays || has_other_boxes || self.choice.cluster().multicasts() || self.plan.problem.reaches_beyond() {
             return None;
         }

@@ -3,8 +3,8 @@
 use super::Inside;
 use crate::graph::TensorId;
 use crate::kernel::{
-    Accumulation, Boxes, ChannelTail, ClusterShape, Coordinate, GemmSpace, GemmTile, Multiply, Number, Operand,
-    Quantity, SharedLayout, Sweep, TapRow, TensorMap, Told,
+    Accumulation, Boxes, ClusterShape, Coordinate, GemmSpace, GemmTile, Multiply, Number, Operand, Quantity,
+    SharedLayout, StepTail, Sweep, TapRow, TensorMap, Told,
 };
 
 /// An epilogue reduction and where its partial results go: `partial[split][kept]`.
@@ -107,8 +107,8 @@ pub struct GemmKernel {
     pub tuning: Tuning,
     /// Whether indices and offsets need 64 bits.
     pub wide_index: bool,
-    /// Boxes and products of the last channels under a tap, where these are fewer than a step takes.
-    pub tail: Option<ChannelTail>,
+    /// Boxes and products of the last step along k, or under a tap, where these are fewer than others have.
+    pub tail: Option<StepTail>,
     /// Taps that a step multiplies together, which k does not count. Both operands are multiplied as boxes bring them.
     pub tap_row: Option<TapRow>,
     /// What becomes of sums where zeros outside an operand may meet what is not finite.
@@ -216,7 +216,7 @@ impl GemmKernel {
         self.operand_maps().into_iter().chain(boxes)
     }
 
-    /// Tensor maps of the operands: of whole steps, then of the last under a tap where it differs, or of tiles at the edge of C.
+    /// Tensor maps of the operands: of whole steps, then of the last where it differs, then of tiles at the edge of C.
     pub fn operand_maps(&self) -> Vec<TensorMap> {
         let operands = || [&self.a, &self.b].into_iter();
         if self.cluster.multicasts() {
@@ -229,7 +229,7 @@ impl GemmKernel {
         let Some(tail) = self.tail else { return whole.chain(edges).map(plain).collect() };
         let narrow = |(operand, map): (&Operand, TensorMap)| map.narrowed(operand.axis_of_k(), operand.boxed_of(tail));
         match tail.differs() {
-            true => whole.clone().map(plain).chain(whole.map(narrow)).collect(),
+            true => whole.clone().map(plain).chain(whole.map(narrow)).chain(edges.map(plain)).collect(),
             false => whole.chain(edges).map(narrow).collect(),
         }
     }

@@ -16,7 +16,7 @@ pub(super) use value::value;
 use crate::codegen::sections::Used;
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
-use crate::kernel::{Fetch, GemmKernel, Operand};
+use crate::kernel::{Fetch, GemmKernel, Operand, StepTail};
 
 /// An operand in its kernel: slot 0 is A, slot 1 is B.
 #[derive(Clone, Copy)]
@@ -42,12 +42,22 @@ impl<'a> Side<'a> {
         others.filter(|operand| operand.map().is_some()).count()
     }
 
-    /// The number of the map of its boxes at the edge of C, if it has one: behind those of all operands' whole boxes.
+    /// The number of the map of its boxes in the last step along k, or under a tap, where these differ: behind those of all whole boxes.
+    pub(super) fn tail_number(&self) -> Option<usize> {
+        self.kernel.tail.filter(StepTail::differs).map(|_| self.map_number() + self.maps_of_steps())
+    }
+
+    /// The number of the map of its boxes at the edge of C, if it has one: behind those of whole boxes, and of the last step's.
     pub(super) fn edge_number(&self) -> Option<usize> {
-        let operands = || [&self.kernel.a, &self.kernel.b].into_iter();
-        let whole = operands().filter(|operand| operand.map().is_some()).count();
-        let before = operands().take(self.slot).filter(|operand| operand.edge.is_some()).count();
-        self.operand().edge.map(|_| whole + before)
+        let tails = if self.tail_number().is_some() { self.maps_of_steps() } else { 0 };
+        let operands = [&self.kernel.a, &self.kernel.b].into_iter();
+        let before = operands.take(self.slot).filter(|operand| operand.edge.is_some()).count();
+        self.operand().edge.map(|_| self.maps_of_steps() + tails + before)
+    }
+
+    /// Maps that the operands' whole boxes have.
+    fn maps_of_steps(&self) -> usize {
+        [&self.kernel.a, &self.kernel.b].into_iter().filter(|operand| operand.map().is_some()).count()
     }
 
     /// Whether its tiles stay in shared memory.

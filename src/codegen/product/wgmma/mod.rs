@@ -16,7 +16,7 @@ use crate::codegen::sections::Used;
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
 use crate::kernel::{
-    ChannelTail, Fetch, GemmKernel, Number, Operand, Schedule, Sums, TensorMap, WGMMA_ROWS, Wgmma, row_along_outer,
+    Fetch, GemmKernel, Number, Operand, Schedule, StepTail, Sums, TensorMap, WGMMA_ROWS, Wgmma, row_along_outer,
 };
 
 /// Device code that every kernel of the skeleton uses.
@@ -188,8 +188,8 @@ impl<'a> Skeleton<'a> {
     }
 
     /// The last step under a tap, where it differs from the others.
-    fn differing_tail(&self) -> Option<ChannelTail> {
-        self.kernel.tail.filter(ChannelTail::differs)
+    fn differing_tail(&self) -> Option<StepTail> {
+        self.kernel.tail.filter(StepTail::differs)
     }
 
     /// Whether tiles of B stay in shared memory.

@@ -10,10 +10,11 @@ use super::Skeleton;
 use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
-use crate::kernel::{ChannelTail, Number, Operand};
+use crate::kernel::{Number, Operand, StepTail};
 
-/// The name of the bytes of a tile's steps.
+/// The names of the bytes of a tile's steps, and of the last of them where it differs.
 const BYTES_OF_STEP: &str = "bytes_of_step";
+const BYTES_OF_TAIL: &str = "bytes_of_tail";
 
 /// What `pipeline/producer.cuh` reads.
 #[derive(Serialize)]
@@ -99,9 +100,10 @@ impl<'a> Skeleton<'a> {
             unit: self.unit()?,
             steps: steps.count(),
             stage_bytes: self.kernel.shared.stage.bytes,
-            boxed_bytes: match edge.is_empty() {
-                true => self.bytes_of_step(self.staged_slots()),
-                false => BYTES_OF_STEP.to_owned(),
+            boxed_bytes: match (edge.is_empty(), self.differing_tail()) {
+                (true, _) => self.bytes_of_step(self.staged_slots()),
+                (false, Some(_)) => format!("is_tail ? {BYTES_OF_TAIL} : {BYTES_OF_STEP}"),
+                (false, None) => BYTES_OF_STEP.to_owned(),
             },
             edge,
             tail: self.differing_tail().map(|tail| steps.is_tail(tail, "step")),
@@ -124,31 +126,40 @@ impl<'a> Skeleton<'a> {
         if inside.is_empty() {
             return inside;
         }
-        let of_step =
-            |side: Side<'_>| side.edge_bytes().unwrap_or_else(|| self.bytes_of_step(side.slot..side.slot + 1));
-        let bytes = sides.map(of_step).collect::<Vec<_>>().join(" + ");
-        inside.into_iter().chain([format!("const unsigned {BYTES_OF_STEP} = {bytes};")]).collect()
+        let slots = |side: &Side<'_>| side.slot..side.slot + 1;
+        let of_step = |side: Side<'_>| {
+            side.edge_bytes()
+                .unwrap_or_else(|| self.bytes_of_steps(slots(&side), self.kernel.tail.filter(|tail| !tail.differs())))
+        };
+        let sum = |bytes: Vec<String>| bytes.join(" + ");
+        let steps = format!("const unsigned {BYTES_OF_STEP} = {};", sum(sides.clone().map(of_step).collect()));
+        let tail = self.differing_tail().map(|tail| {
+            let of_tail = |side: Side<'_>| side.tail_bytes(&self.bytes_of_steps(slots(&side), Some(tail)));
+            format!("const unsigned {BYTES_OF_TAIL} = {};", sum(sides.map(of_tail).collect()))
+        });
+        inside.into_iter().chain([steps]).chain(tail).collect()
     }
 
     /// Bytes of the boxes of some operands' steps: fewer where all steps are the last under their tap, and a condition where some are.
     fn bytes_of_step(&self, slots: Range<usize>) -> String {
-        let bytes = |elements: &dyn Fn(&Operand) -> u32| -> u32 {
-            let of_side = |side: Side<'_>| side.boxed_bytes() / self.kernel.tile.k * elements(side.operand());
-            slots.clone().map(|slot| of_side(self.side(slot))).sum()
+        let of = |tail: Option<StepTail>| self.bytes_of_steps(slots.clone(), tail);
+        match self.differing_tail() {
+            Some(tail) => format!("is_tail ? {} : {}", of(Some(tail)), of(None)),
+            None => of(self.kernel.tail),
+        }
+    }
+
+    /// The same of whole steps, or of those that are such a tail.
+    fn bytes_of_steps(&self, slots: Range<usize>, tail: Option<StepTail>) -> String {
+        let elements = |operand: &Operand| tail.map_or(self.kernel.tile.k, |tail| operand.boxed_of(tail));
+        let of_side = |side: Side<'_>| side.boxed_bytes() / self.kernel.tile.k * elements(side.operand());
+        let bytes: u32 = slots.clone().map(|slot| of_side(self.side(slot))).sum();
+        let names = match tail {
+            Some(_) => ["bytes of a tail", "bytes of a tail of B"],
+            None => ["bytes of a step", "bytes of a step of B"],
         };
         // boxes end where operands do
-        let told = |name: [&'static str; 2], bytes: u32| {
-            Number::count(self.graph.is_dynamic(), name[usize::from(slots.start > 0)], bytes.into())
-        };
-        let whole = told(["bytes of a step", "bytes of a step of B"], bytes(&|_| self.kernel.tile.k));
-        let of_tail = |tail: ChannelTail| {
-            told(["bytes of a tail", "bytes of a tail of B"], bytes(&|operand| operand.boxed_of(tail)))
-        };
-        match self.kernel.tail {
-            Some(tail) if tail.differs() => format!("is_tail ? {} : {whole}", of_tail(tail)),
-            Some(tail) => of_tail(tail).to_string(),
-            None => whole.to_string(),
-        }
+        Number::count(self.graph.is_dynamic(), names[usize::from(slots.start > 0)], bytes.into()).to_string()
     }
 
     pub(super) fn filling_producer(&self, used: &mut Used) -> Result<String, Error> {

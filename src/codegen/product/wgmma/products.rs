@@ -8,7 +8,7 @@ use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::DataType;
-use crate::kernel::{ChannelTail, MmaType, Register, Schedule, Sums, TensorMap, WGMMA_ROWS};
+use crate::kernel::{MmaType, Register, Schedule, StepTail, Sums, TensorMap, WGMMA_ROWS};
 
 /// Bytes of k of an instruction.
 const PART_BYTES: u32 = 32;
@@ -130,7 +130,7 @@ impl Skeleton<'_> {
     }
 
     /// Instructions along k of the last step under a tap.
-    fn parts_of(&self, tail: ChannelTail) -> u32 {
+    fn parts_of(&self, tail: StepTail) -> u32 {
         tail.elements * self.parts() / self.kernel.tile.k
     }
 

@@ -252,7 +252,7 @@ mod tests {
     use super::*;
     use crate::engine::Knob;
     use crate::graph::{Graph, Tensor};
-    use crate::kernel::Body;
+    use crate::kernel::{Body, GemmKernel};
 
     /// A matmul of operands in rows or columns.
     fn tiles(types: [DataType; 2], compute: DataType, columns: [bool; 2]) -> Tiles {
@@ -301,6 +301,64 @@ mod tests {
         }
     }
 
+    /// The product of a config's kernel.
+    fn product_of(tiles: &Tiles, config: &EngineConfig, device: &Device) -> GemmKernel {
+        let kernel = shape::lower(tiles, config, device);
+        let product = kernel.functions.into_iter().find_map(|function| match function.body {
+            Body::Gemm(gemm) => Some(*gemm),
+            _ => None,
+        });
+        product.expect("a product")
+    }
+
+    /// Whether blocks of a config's clusters share operands.
+    fn shares(config: &EngineConfig) -> bool {
+        config.knob(Knob::ClusterM, 1) * config.knob(Knob::ClusterN, 1) > 1
+    }
+
+    #[test]
+    fn the_last_step_ends_with_k_to_the_next_product() {
+        let device = Device::typical(crate::device::ComputeCapability::SM_90);
+        for (k, tail) in [
+            (8, Some((16, 1))),
+            (40, Some((48, 1))),
+            (56, Some((64, 1))),
+            (64, None),
+            (104, Some((48, 2))),
+            // the last product ends with the step
+            (120, None),
+            (1032, Some((16, 17))),
+            // one of many
+            (4104, None),
+        ] {
+            let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
+            let a = graph.tensor(Tensor::new("A").row_major([1, 384, k]));
+            let b = graph.tensor(Tensor::new("B").dim([1, k, 256]).stride([k * 256, 1, k]));
+            let c = graph.matmul("mm", a, b);
+            graph.set_output(c);
+            for is_dynamic in [false, true] {
+                let graph = graph.finalize().expect("well formed");
+                let graph = if is_dynamic { graph.with_dynamic_shapes().expect("well formed") } else { graph };
+                let fusion = crate::fusion::fuse(Arc::new(graph)).expect("a matmul");
+                let tiles = Tiles::new(&fusion, fusion.product().expect("a matmul")).expect("the engine takes it");
+                for RankedConfig { config, .. } in tiles.candidates(&device) {
+                    let gemm = product_of(&tiles, &config, &device);
+                    let expected = tail.filter(|_| !is_dynamic && !shares(&config));
+                    assert_eq!(gemm.tail.map(|tail| (tail.elements, tail.steps)), expected, "k = {k}, {config}");
+                    // in the only step boxes have what there is, and what is multiplied behind it are zeros
+                    let last = match expected {
+                        Some((_, 1)) => k as u32,
+                        Some((elements, _)) => elements,
+                        None => 64,
+                    };
+                    let of_operands = gemm.operand_maps();
+                    let narrowest = of_operands.iter().map(|map| map.box_dims[0]).min();
+                    assert_eq!(narrowest, Some(last), "k = {k}, {config}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn boxes_end_where_rows_and_columns_of_c_do() {
         let [rows, columns] = [277, 328];
@@ -316,14 +374,8 @@ mod tests {
             let tiles = Tiles::new(&fusion, fusion.product().expect("a matmul")).expect("the engine takes it");
             let configs = tiles.candidates(&device).into_iter().map(|ranked| ranked.config);
             let stays = |config: &EngineConfig| config.knob(Knob::StationaryB, 0) == 1;
-            let shares = |config: &EngineConfig| config.knob(Knob::ClusterM, 1) * config.knob(Knob::ClusterN, 1) > 1;
             for config in configs.filter(|config| config.knob(Knob::SwapAb, 0) == 0 && !stays(config)) {
-                let kernel = shape::lower(&tiles, &config, &device);
-                let gemm = kernel.functions.iter().find_map(|function| match &function.body {
-                    Body::Gemm(gemm) => Some(gemm),
-                    _ => None,
-                });
-                let gemm = gemm.expect("a product");
+                let gemm = product_of(&tiles, &config, &device);
                 let left = |extent: i64, tile: u32| (extent as u32 - 1) % tile + 1;
                 let [of_a, of_b] = [left(rows, gemm.tile.m), left(columns, gemm.tile.n)];
                 let lines = gemm.b.map().expect("boxes").span();
