@@ -253,6 +253,8 @@ fn ending_inside_steps() -> Vec<(&'static str, Graph)> {
         ("steps_of_few_rows", matmul([1, 5, 256, 1544], [BFloat16; 2], true, bare)),
         ("steps_of_fp8", matmul([1, 24, 144, 1232], [Fp8E4M3, BFloat16], true, bare)),
         ("steps_of_float", laid_out([1, 72, 64, 340], [Float; 2], [true, true], bare)),
+        ("one_step_of_told_extents", matmul([1, 136, 200, 24], [Half; 2], false, bare).with_dynamic_shapes()),
+        ("steps_of_told_extents", matmul([1, 136, 200, 104], [Half; 2], true, bare).with_dynamic_shapes()),
         ("many_tiles", matmul([2, 1024, 1024, 72], [Half; 2], true, bare)),
     ]
 }

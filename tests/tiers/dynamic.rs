@@ -38,9 +38,15 @@ struct Layer {
     texts: usize,
 }
 
-const LAYERS: [Layer; 11] = [
+const LAYERS: [Layer; 12] = [
     Layer { name: "pointwise", graph: pointwise, rows: &[2, 3, 17, 40, 41, 200], texts: 1 },
     Layer { name: "matmul", graph: |m| matmul(m, [96, 72], Half), rows: &[2, 65, 100, 128, 129, 300], texts: 3 },
+    Layer {
+        name: "short_sums",
+        graph: |m| matmul(m, [96, 40], BFloat16),
+        rows: &[2, 65, 100, 128, 129, 300],
+        texts: 3,
+    },
     Layer { name: "tf32", graph: |m| matmul(m, [40, 36], Float), rows: &[33, 65, 128, 200], texts: 3 },
     Layer { name: "bias_gelu", graph: bias_gelu, rows: &[30, 64, 100, 257, 300, 400], texts: 4 },
     Layer { name: "batches", graph: batches, rows: &[2, 3, 5, 9], texts: 2 },

@@ -296,7 +296,8 @@ impl ProductPlan {
         Some(StepTail { elements: elements as u32, steps: (last.radix.value() + step - 1) / step })
     }
 
-    /// Elements of k that a matmul's products take, where these are fewer than a step has: zeros outside of operands are slow.
+    /// Elements of k that a matmul's products take, where k is shorter than a step, which texts say of dynamic shapes, too: zeros outside of operands are
+    /// slow.
     fn short_k(&self, operand: MmaType) -> Option<i64> {
         let [.., k] = self.extents();
         (k < self.step_k(operand)).then(|| self.rest_of_k(operand)).flatten()
@@ -306,15 +307,17 @@ impl ProductPlan {
     fn rest_of_k(&self, operand: MmaType) -> Option<i64> {
         let ([.., k], unit) = (self.extents(), i64::from(StepTail::unit(operand)));
         let rest = k % self.step_k(operand);
-        let is_known = self.is_matmul() && !self.is_dynamic() && self.is_as_stored();
-        (is_known && rest > 0).then_some((rest + unit - 1) / unit * unit)
+        let has_rest = rest > 0 && self.is_matmul() && self.is_as_stored();
+        has_rest.then_some((rest + unit - 1) / unit * unit)
     }
 
-    /// The last step of a matmul's k, where it is one of few and boxes and products end before others do. Models know nothing of it.
+    /// The last step of a matmul's k, where it is one of few and boxes and products end before others do; where shapes are dynamic, texts do not say
+    /// where k ends. Models know nothing of it.
     fn last_step(&self, operand: MmaType) -> Option<StepTail> {
         let ([.., k], step) = (self.extents(), self.step_k(operand));
         let steps = (k + step - 1) / step;
-        let elements = self.rest_of_k(operand).filter(|&elements| elements < step && steps <= STEPS_WITH_A_TAIL)?;
+        let are_few = steps <= STEPS_WITH_A_TAIL && !self.is_dynamic();
+        let elements = self.rest_of_k(operand).filter(|&elements| are_few && elements < step)?;
         Some(StepTail { elements: elements as u32, steps })
     }
 

@@ -343,7 +343,8 @@ mod tests {
                 let tiles = Tiles::new(&fusion, fusion.product().expect("a matmul")).expect("the engine takes it");
                 for RankedConfig { config, .. } in tiles.candidates(&device) {
                     let gemm = product_of(&tiles, &config, &device);
-                    let expected = tail.filter(|_| !is_dynamic && !shares(&config));
+                    // texts of dynamic shapes know a k that is one step
+                    let expected = tail.filter(|&(_, steps)| (!is_dynamic && !shares(&config)) || steps == 1);
                     assert_eq!(gemm.tail.map(|tail| (tail.elements, tail.steps)), expected, "k = {k}, {config}");
                     // in the only step boxes have what there is, and what is multiplied behind it are zeros
                     let last = match expected {
