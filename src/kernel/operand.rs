@@ -33,7 +33,7 @@ impl Fetch {
         along_k && !matches!(self, Self::Turned(_))
     }
 
-    /// Elements of k that boxes bring of the last step under a tap. Where every step is one, and rows along k end within it, boxes end there: rows
+    /// Elements of k that boxes bring of the last step along k, or under a tap. Where every step is one, and rows along k end within it, boxes end there: rows
     /// that lie in a tensor in part take longer (128 rows of a walk with 24 of 32 elements of HALF inside on an H100: 650 clocks, of 24 500; with 8
     /// of 16 390, of 8 240). What is multiplied behind these are zeros, with which the block begins.
     pub fn boxed_of(&self, along_k: bool, tail: StepTail) -> u32 {
@@ -128,7 +128,7 @@ impl Operand {
         usize::from(!self.boxes_along_k())
     }
 
-    /// Elements of k that boxes bring of the last step under a tap ([`Fetch::boxed_of`]).
+    /// Elements of k that boxes bring of the last step ([`Fetch::boxed_of`]).
     pub fn boxed_of(&self, tail: StepTail) -> u32 {
         self.fetch.boxed_of(self.along_k, tail)
     }

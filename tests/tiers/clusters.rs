@@ -255,6 +255,8 @@ fn ending_inside_steps() -> Vec<(&'static str, Graph)> {
         ("steps_of_float", laid_out([1, 72, 64, 340], [Float; 2], [true, true], bare)),
         ("one_step_of_told_extents", matmul([1, 136, 200, 24], [Half; 2], false, bare).with_dynamic_shapes()),
         ("steps_of_told_extents", matmul([1, 136, 200, 104], [Half; 2], true, bare).with_dynamic_shapes()),
+        ("one_element", laid_out([1, 128, 192, 1], [Half; 2], [false, false], bare)),
+        ("many_tiles_at_the_edge", matmul([2, 1000, 1024, 72], [Half; 2], true, bare)),
         ("many_tiles", matmul([2, 1024, 1024, 72], [Half; 2], true, bare)),
     ]
 }

@@ -271,7 +271,7 @@ impl OperandLoads<'_> {
         format!("{function}({at}, {}, {}, {});", self.map(map, first), self.barrier, coordinates.join(", "))
     }
 
-    /// The map of a box: another at the edge of C, and in the last step, where it differs. Boxes of tiles at the edge are whole along k.
+    /// The map of a box: another at the edge of C, and in the last step, where it differs; boxes at the edge are whole along k then.
     fn map(&self, map: &TensorMap, first: u32) -> String {
         let (side, inside) = (&self.side, self.side.inside());
         let end = if side.operand().boxes_along_k() { side.block() } else { first + map.span() };
@@ -396,7 +396,7 @@ impl Side<'_> {
         Some(format!("{rows} * {each}"))
     }
 
-    /// Bytes of the last step's boxes, where those of tiles that are not at the edge of C have so many: boxes at the edge are whole along k.
+    /// Bytes of the last step's boxes, where it differs, and those of tiles that are not at the edge of C have so many: boxes at the edge are whole along k then.
     pub(super) fn tail_bytes(&self, bytes: &str) -> String {
         match self.edge_bytes() {
             Some(edge) => format!("({} == {} ? {bytes} : {edge})", self.inside(), self.block()),

@@ -16,7 +16,7 @@ pub(in crate::engine) struct BoxRows {
     pub(in crate::engine) pieces: f64,
 }
 
-/// A row of boxes along k: of whole steps, and of the last step under a tap, of which boxes bring so many elements.
+/// A row of boxes along k: of whole steps, and of the last along k, or under a tap, of which boxes bring so many elements.
 pub(super) fn pieces_along_k(map: &TensorMap, tail: Option<(StepTail, u32)>) -> f64 {
     let span = i64::from(map.span());
     let Some((tail, boxed)) = tail else { return 1.0 };

@@ -220,8 +220,8 @@ impl OperandPlan {
         boxes.rows_straddle().then_some(straddling)
     }
 
-    /// Rows of boxes that a step of a tile takes, of the tile's own or of k for each column of lines; the last step under a tap may have
-    /// narrower ones.
+    /// Rows of boxes that a step of a tile takes, of the tile's own or of k for each column of lines; the last step along k, or under a tap, may
+    /// have narrower ones.
     pub(super) fn box_rows(&self, tile: GemmTile, rows: u32, tail: Option<StepTail>) -> BoxRows {
         let fetch = self.fetch(tile);
         let Some(map) = fetch.map() else { return BoxRows::default() };

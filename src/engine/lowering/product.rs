@@ -276,7 +276,7 @@ impl ProductPlan {
         self.operands.iter().all(OperandPlan::is_boxed)
     }
 
-    /// Whether some step multiplies fewer elements of k than others.
+    /// Whether some step multiplies fewer elements of k than it might, as far as models know: they know nothing of the last of a matmul's steps.
     pub(in crate::engine) fn has_tail(&self, operand: MmaType) -> bool {
         self.step_tail(operand).is_some()
     }
@@ -289,11 +289,15 @@ impl ProductPlan {
     /// The last step under a tap of a convolution, where it multiplies fewer channels than others, or than a step has, or as many of which some
     /// are none; the only step of a matmul whose k is shorter.
     fn step_tail(&self, operand: MmaType) -> Option<StepTail> {
+        let only = self.short_k(operand).map(|elements| StepTail { elements: elements as u32, steps: 1 });
+        only.or_else(|| self.tail_of_channels(operand))
+    }
+
+    fn tail_of_channels(&self, operand: MmaType) -> Option<StepTail> {
         let (step, last) = (self.step_k(operand), self.problem.space.k.last()?);
         let ends_inside = || last.is_padded() && last.radix == step && self.is_as_stored();
-        let elements = self.problem.narrow_channels(step).or_else(|| ends_inside().then_some(step));
-        let elements = elements.or_else(|| self.short_k(operand))?;
-        Some(StepTail { elements: elements as u32, steps: (last.radix.value() + step - 1) / step })
+        let elements = self.problem.narrow_channels(step).or_else(|| ends_inside().then_some(step))?;
+        Some(StepTail { elements: elements as u32, steps: last.radix.value() / step })
     }
 
     /// Elements of k that a matmul's products take, where k is shorter than a step, which texts say of dynamic shapes, too: zeros outside of operands are

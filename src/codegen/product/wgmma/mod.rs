@@ -187,7 +187,7 @@ impl<'a> Skeleton<'a> {
         self.staged_slots().map(|slot| self.side(slot).boxed_bytes()).sum()
     }
 
-    /// The last step under a tap, where it differs from the others.
+    /// The last step along k, or under a tap, where it differs from the others.
     fn differing_tail(&self) -> Option<StepTail> {
         self.kernel.tail.filter(StepTail::differs)
     }

@@ -28,7 +28,7 @@ struct ProducerText {
     boxed_bytes: String,
     /// What tells how much of a tile its boxes bring, where they end at the edge of C.
     edge: Vec<String>,
-    /// What tells the last step under a tap, where it differs.
+    /// What tells the last step along k, or under a tap, where it differs.
     tail: Option<String>,
     /// What tells where boxes begin: of a tile, and of a step.
     tile_digits: Vec<String>,
@@ -140,7 +140,7 @@ impl<'a> Skeleton<'a> {
         inside.into_iter().chain([steps]).chain(tail).collect()
     }
 
-    /// Bytes of the boxes of some operands' steps: fewer where all steps are the last under their tap, and a condition where some are.
+    /// Bytes of the boxes of some operands' steps: fewer where every step is the last along k, or under its tap, and a condition where some are.
     fn bytes_of_step(&self, slots: Range<usize>) -> String {
         let of = |tail: Option<StepTail>| self.bytes_of_steps(slots.clone(), tail);
         match self.differing_tail() {

@@ -22,7 +22,7 @@ struct ProductsText {
     /// Whether the products are added to the sums: a condition.
     accumulate: &'static str,
     products: Vec<String>,
-    /// Those of the last step under a tap, where it has fewer.
+    /// Those of the last step along k, or under a tap, where it has fewer.
     tail: Option<TailProductsText>,
 }
 
@@ -129,7 +129,7 @@ impl Skeleton<'_> {
         self.kernel.tile.k * self.wgmma.operand.bytes() / PART_BYTES
     }
 
-    /// Instructions along k of the last step under a tap.
+    /// Instructions along k of the last step.
     fn parts_of(&self, tail: StepTail) -> u32 {
         tail.elements * self.parts() / self.kernel.tile.k
     }

@@ -320,6 +320,7 @@ mod tests {
     fn the_last_step_ends_with_k_to_the_next_product() {
         let device = Device::typical(crate::device::ComputeCapability::SM_90);
         for (k, tail) in [
+            (1, Some((16, 1))),
             (8, Some((16, 1))),
             (40, Some((48, 1))),
             (56, Some((64, 1))),
@@ -332,8 +333,11 @@ mod tests {
             (4104, None),
         ] {
             let mut graph = Graph::new().io_data_type(DataType::Half).compute_data_type(DataType::Float);
-            let a = graph.tensor(Tensor::new("A").row_major([1, 384, k]));
-            let b = graph.tensor(Tensor::new("B").dim([1, k, 256]).stride([k * 256, 1, k]));
+            // rows of one element lie along m and n
+            let [a_stride, b_stride] =
+                if k == 1 { [[384, 1, 384], [256, 256, 1]] } else { [[384 * k, k, 1], [256 * k, 1, k]] };
+            let a = graph.tensor(Tensor::new("A").dim([1, 384, k]).stride(a_stride));
+            let b = graph.tensor(Tensor::new("B").dim([1, k, 256]).stride(b_stride));
             let c = graph.matmul("mm", a, b);
             graph.set_output(c);
             for is_dynamic in [false, true] {
@@ -348,12 +352,13 @@ mod tests {
                     assert_eq!(gemm.tail.map(|tail| (tail.elements, tail.steps)), expected, "k = {k}, {config}");
                     // in the only step boxes have what there is, and what is multiplied behind it are zeros
                     let last = match expected {
+                        Some((elements, 1)) if k == 1 => elements,
                         Some((_, 1)) => k as u32,
                         Some((elements, _)) => elements,
                         None => 64,
                     };
                     let of_operands = gemm.operand_maps();
-                    let narrowest = of_operands.iter().map(|map| map.box_dims[0]).min();
+                    let narrowest = of_operands.iter().map(|map| map.box_dims[usize::from(k == 1)]).min();
                     assert_eq!(narrowest, Some(last), "k = {k}, {config}");
                 }
             }
