@@ -391,8 +391,7 @@ impl Side<'_> {
             let bytes = self.operand().boxed_of(tail) * bytes;
             Number::count(self.graph.is_dynamic(), ["bytes of a row", "bytes of a column"][self.slot], bytes.into())
         };
-        let short = self.kernel.tail.filter(|tail| !tail.differs());
-        let each = short.map_or(i64::from(self.kernel.tile.k * bytes).into(), told);
+        let each = self.kernel.only_tail().map_or(i64::from(self.kernel.tile.k * bytes).into(), told);
         Some(format!("{rows} * {each}"))
     }
 

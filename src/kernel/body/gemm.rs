@@ -153,6 +153,16 @@ impl GemmKernel {
         batch * clusters_m * clusters_n * i64::from(self.splits * self.cluster.m * self.cluster.n)
     }
 
+    /// What the only step along k, or each that is the only one under its tap, has.
+    pub fn only_tail(&self) -> Option<StepTail> {
+        self.tail.filter(|tail| !tail.differs())
+    }
+
+    /// What the last step along k, or under a tap, has, where it differs from the others.
+    pub fn differing_tail(&self) -> Option<StepTail> {
+        self.tail.filter(StepTail::differs)
+    }
+
     /// Steps along k, of all parts.
     pub fn steps(&self) -> Number {
         let [.., k] = self.space.numbers();

@@ -16,7 +16,7 @@ pub(super) use value::value;
 use crate::codegen::sections::Used;
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
-use crate::kernel::{Fetch, GemmKernel, Operand, StepTail};
+use crate::kernel::{Fetch, GemmKernel, Operand};
 
 /// An operand in its kernel: slot 0 is A, slot 1 is B.
 #[derive(Clone, Copy)]
@@ -44,7 +44,7 @@ impl<'a> Side<'a> {
 
     /// The number of the map of its boxes in the last step along k, or under a tap, where these differ: behind those of all whole boxes.
     pub(super) fn tail_number(&self) -> Option<usize> {
-        self.kernel.tail.filter(StepTail::differs).map(|_| self.map_number() + self.maps_of_steps())
+        self.kernel.differing_tail().map(|_| self.map_number() + self.maps_of_steps())
     }
 
     /// The number of the map of its boxes at the edge of C, if it has one: behind those of whole boxes, and of the last step's.

@@ -16,7 +16,7 @@ use crate::codegen::sections::Used;
 use crate::error::Error;
 use crate::graph::FinalizedGraph;
 use crate::kernel::{
-    Fetch, GemmKernel, Number, Operand, Schedule, StepTail, Sums, TensorMap, WGMMA_ROWS, Wgmma, row_along_outer,
+    Fetch, GemmKernel, Number, Operand, Schedule, Sums, TensorMap, WGMMA_ROWS, Wgmma, row_along_outer,
 };
 
 /// Device code that every kernel of the skeleton uses.
@@ -185,11 +185,6 @@ impl<'a> Skeleton<'a> {
     /// Bytes of a stage that come in boxes.
     fn boxed_bytes(&self) -> u32 {
         self.staged_slots().map(|slot| self.side(slot).boxed_bytes()).sum()
-    }
-
-    /// The last step along k, or under a tap, where it differs from the others.
-    fn differing_tail(&self) -> Option<StepTail> {
-        self.kernel.tail.filter(StepTail::differs)
     }
 
     /// Whether tiles of B stay in shared memory.

@@ -100,13 +100,13 @@ impl<'a> Skeleton<'a> {
             unit: self.unit()?,
             steps: steps.count(),
             stage_bytes: self.kernel.shared.stage.bytes,
-            boxed_bytes: match (edge.is_empty(), self.differing_tail()) {
+            boxed_bytes: match (edge.is_empty(), self.kernel.differing_tail()) {
                 (true, _) => self.bytes_of_step(self.staged_slots()),
                 (false, Some(_)) => format!("is_tail ? {BYTES_OF_TAIL} : {BYTES_OF_STEP}"),
                 (false, None) => BYTES_OF_STEP.to_owned(),
             },
             edge,
-            tail: self.differing_tail().map(|tail| steps.is_tail(tail, "step")),
+            tail: self.kernel.differing_tail().map(|tail| steps.is_tail(tail, "step")),
             tile_digits: of_tile,
             origin: boxed.takes_k().then(|| steps.origin_line("step")).into_iter().chain(of_step).collect(),
             sides,
@@ -128,12 +128,11 @@ impl<'a> Skeleton<'a> {
         }
         let slots = |side: &Side<'_>| side.slot..side.slot + 1;
         let of_step = |side: Side<'_>| {
-            side.edge_bytes()
-                .unwrap_or_else(|| self.bytes_of_steps(slots(&side), self.kernel.tail.filter(|tail| !tail.differs())))
+            side.edge_bytes().unwrap_or_else(|| self.bytes_of_steps(slots(&side), self.kernel.only_tail()))
         };
         let sum = |bytes: Vec<String>| bytes.join(" + ");
         let steps = format!("const unsigned {BYTES_OF_STEP} = {};", sum(sides.clone().map(of_step).collect()));
-        let tail = self.differing_tail().map(|tail| {
+        let tail = self.kernel.differing_tail().map(|tail| {
             let of_tail = |side: Side<'_>| side.tail_bytes(&self.bytes_of_steps(slots(&side), Some(tail)));
             format!("const unsigned {BYTES_OF_TAIL} = {};", sum(sides.map(of_tail).collect()))
         });
@@ -143,7 +142,7 @@ impl<'a> Skeleton<'a> {
     /// Bytes of the boxes of some operands' steps: fewer where every step is the last along k, or under its tap, and a condition where some are.
     fn bytes_of_step(&self, slots: Range<usize>) -> String {
         let of = |tail: Option<StepTail>| self.bytes_of_steps(slots.clone(), tail);
-        match self.differing_tail() {
+        match self.kernel.differing_tail() {
             Some(tail) => format!("is_tail ? {} : {}", of(Some(tail)), of(None)),
             None => of(self.kernel.tail),
         }

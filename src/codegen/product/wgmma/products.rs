@@ -64,11 +64,11 @@ impl Skeleton<'_> {
             a: self.descriptor(0),
             b: self.descriptor(1),
             accumulate: if self.wgmma.sums == Sums::Promoted { "0" } else { "step" },
-            products: self.instructions(match self.kernel.tail.filter(|tail| !tail.differs()) {
+            products: self.instructions(match self.kernel.only_tail() {
                 Some(tail) => self.parts_of(tail),
                 None => self.parts(),
             }),
-            tail: self.differing_tail().map(|tail| TailProductsText {
+            tail: self.kernel.differing_tail().map(|tail| TailProductsText {
                 condition: self.steps().is_tail(tail, "step"),
                 products: self.instructions(self.parts_of(tail)),
             }),

@@ -103,7 +103,8 @@ const STRADDLING_ALONG_OUTER: f64 = 1.75;
 
 /// Part of the lesser of both by which products and what arrives from L2 delay each other where warpgroups take turns and rows of A alone straddle lines (2,130
 /// configs of 18 products with k of 328 to 3016 on an H200, 2026-12-01: 128×192 in turns takes 1.05 of what is expected without it, together 0.92; the first by
-/// the model takes 1.046 of the fastest without it, with 0.03 and 0.04 1.033, with 0.05 and 0.06 1.028). Where rows of B straddle, too, first choices were none the faster for it.
+/// the model takes 1.046 of the fastest without it, with 0.03 and 0.04 1.033, with 0.05 and 0.06 1.028). Where rows of B straddle, too, first choices of 15 other products that 0.06 changed took
+/// 1.018 of the time before on the mean.
 const TURNS_BESIDE_STRADDLING: f64 = 0.05;
 
 /// How many times what rows of an operand hold is read from L2, of a matmul's A or of another.
@@ -346,8 +347,7 @@ impl Candidate<'_> {
 
     /// Clocks of a step by which products and reads of L2, of which the lesser takes so many, delay each other.
     fn delay_in_turns(&self, lesser: f64) -> f64 {
-        let [a_straddles, b_straddles] = self.l2_reads.map(|reads| reads > 1.0);
-        let is_delayed = self.is_matmul() && a_straddles && !b_straddles;
+        let is_delayed = self.is_matmul() && self.straddles(0) && !self.straddles(1);
         if is_delayed && self.shape.schedule == Schedule::PingPong { TURNS_BESIDE_STRADDLING * lesser } else { 0.0 }
     }
 

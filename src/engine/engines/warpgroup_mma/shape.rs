@@ -566,8 +566,8 @@ impl<'a> Candidate<'a> {
             return Vec::new();
         }
         let tile = self.shape.tile(self.step_k);
-        let straddle = |slot: usize| self.l2_reads[slot] > 1.0;
-        let are_worth_it = |&&[_, n]: &&[u32; 2]| straddle(1) && (n == 1 || straddle(0) && tile.m <= MOST_SHARED_ROWS);
+        let are_worth_it =
+            |&&[_, n]: &&[u32; 2]| self.straddles(1) && (n == 1 || self.straddles(0) && tile.m <= MOST_SHARED_ROWS);
         let are_filled =
             |&&cluster: &&[u32; 2]| self.tiles_of(cluster) as f64 <= WASTED_IN_CLUSTERS * self.tiles() as f64;
         // each asks for whole patterns of the swizzle
@@ -576,6 +576,11 @@ impl<'a> Candidate<'a> {
             lines[0].is_multiple_of(SWIZZLED_LINES * n) && lines[1].is_multiple_of(SWIZZLED_LINES * m)
         };
         SHARED_TILES.iter().filter(are_worth_it).filter(are_filled).filter(are_cut).copied().collect()
+    }
+
+    /// Whether rows of an operand straddle lines of L2.
+    pub(super) fn straddles(&self, slot: usize) -> bool {
+        self.l2_reads[slot] > 1.0
     }
 
     /// Tiles of clusters that cover C.
@@ -615,7 +620,7 @@ impl<'a> Candidate<'a> {
     fn has_columns_for_blocks(&self, splits: u32, device: &Device) -> bool {
         let columns = self.columns();
         let in_columns =
-            || self.plan.reduces_nothing() && !(self.plan.is_matmul() && self.steps() > 1.0 && self.l2_reads[0] > 1.0);
+            || self.plan.reduces_nothing() && !(self.plan.is_matmul() && self.steps() > 1.0 && self.straddles(0));
         let is_walked = columns == 1 || (in_columns() && columns * 2 <= i64::from(device.sm_count));
         let is_one = splits == 1 && !self.computes() && !self.plan.counts_steps() && self.steps() <= STATIONARY_STEPS;
         is_walked && is_one && self.tiles() > TILES_OF_A_BLOCK * i64::from(device.sm_count)
