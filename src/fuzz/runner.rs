@@ -61,8 +61,9 @@ pub trait Runner: Sync {
 const EMULATED: u64 = 1_000_000;
 const ON_A_GPU: u64 = 40_000_000;
 
-/// Of the smaller of the emulated chips.
+/// Of the smaller of the emulated chips: its L2 does not hold what all heads of an attention read.
 const FEW_MULTIPROCESSORS: u32 = 2;
+const FEW_BYTES_OF_L2: u64 = 16 << 10;
 
 /// A kernel that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -147,7 +148,7 @@ impl Emulated {
             source: Some(Box::new(error)),
         })?;
         let whole = Device::typical(ComputeCapability::SM_90);
-        let few = Device { sm_count: FEW_MULTIPROCESSORS, ..whole.clone() };
+        let few = Device { sm_count: FEW_MULTIPROCESSORS, l2_bytes: FEW_BYTES_OF_L2, ..whole.clone() };
         let older = Device::typical(ComputeCapability::SM_86);
         Ok(Self { devices: [whole, few, older], folder })
     }

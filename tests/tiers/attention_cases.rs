@@ -30,6 +30,8 @@ pub(crate) fn attentions(cases: &mut Vec<Case>) {
     }
     let causal = |shape, head| Attention { mask: band(None, Some(0)), ..of(shape, head) };
     add("causal", causal([1, 2, 300, 300], [64, 64]));
+    add("sections_even", causal([1, 6, 210, 210], [64, 64]));
+    add("sections_of_fewer_heads", causal([1, 5, 210, 210], [64, 64]));
     add("causal_more_queries", causal([1, 2, 200, 100], [64, 64]));
     add("causal_more_keys", causal([1, 2, 100, 200], [64, 64]));
     add("causal_bottom_right", Attention { mask: band(None, Some(60)), ..of([1, 2, 40, 100], [64, 64]) });
@@ -47,6 +49,7 @@ pub(crate) fn attentions(cases: &mut Vec<Case>) {
     add("lengths_bottom_right_window", lengths(Some(bottom_right)));
     let grouped = |keys, values, shape| Attention { key_heads: [keys, values], ..of(shape, [64, 64]) };
     add("groups", Attention { mask: band(None, Some(0)), ..grouped(2, 2, [2, 8, 70, 130]) });
+    add("sections_of_groups", Attention { mask: band(None, Some(0)), ..grouped(2, 2, [2, 4, 100, 230]) });
     add("groups_of_keys_alone", grouped(2, 4, [2, 4, 40, 70]));
     add("groups_few_queries", Attention { statistics: ALL, ..grouped(1, 1, [2, 8, 3, 200]) });
     let few = Attention { mask: Some(bottom_right), has_lengths: true, sinks: true, ..grouped(2, 2, [3, 16, 5, 90]) };

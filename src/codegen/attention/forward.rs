@@ -215,7 +215,10 @@ impl Forward<'_, '_> {
     /// The next unit of a block. Where tiles differ, blocks that had the longest of a turn have the shortest of the next.
     fn next(&self) -> String {
         match self.rows.is_causal() {
-            true => "turn * gridDim.x + (turn % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x)".to_owned(),
+            true => {
+                let back = self.rows.turns_back();
+                format!("turn * gridDim.x + ({back} ? gridDim.x - 1 - blockIdx.x : blockIdx.x)")
+            }
             false => "unit + gridDim.x".to_owned(),
         }
     }

@@ -94,10 +94,24 @@ impl ScoreRows<'_, '_> {
         count(self.graph, name, value)
     }
 
-    /// Tiles of rows of all heads, each as often as blocks share its keys.
+    /// Tiles of rows of all heads, each as often as blocks share its keys, and places of turns that have none.
     pub(super) fn units(&self) -> Number {
-        let problem = self.problem;
-        self.count("units", problem.row_tiles(self.queries) * problem.extents.row_heads() * problem.parts)
+        self.count("units", self.problem.places(self.queries))
+    }
+
+    /// Whether the next block's turn of units is from the last to the first: every other one, and so that sections begin at either end in turn.
+    pub(super) fn turns_back(&self) -> String {
+        // more than there are: sections that do not begin with a turn
+        const ALL: i64 = 1 << 30;
+        let turns = self.problem.turns.map_or(ALL, |turns| turns.turns);
+        match self.problem.turns {
+            _ if self.graph.is_dynamic() && self.problem.band.slopes() => {
+                let turns = self.count("turns_of_section", turns);
+                format!("(turn + turn / {turns}u * ({turns}u + 1)) % 2")
+            }
+            Some(_) if turns % 2 == 0 => format!("(turn + turn / {turns}u) % 2"),
+            _ => "turn % 2".to_owned(),
+        }
     }
 
     pub(super) fn is_causal(&self) -> bool {
@@ -123,7 +137,8 @@ impl ScoreRows<'_, '_> {
         let last_tile = self.count("last_tile", tiles - 1);
         let tile = |tile: &str| if self.is_causal() { format!("{last_tile} - {tile}") } else { tile.to_owned() };
         if has_sections {
-            let units_of_section = self.count("units_of_section", section * tiles);
+            let units_of_section = self.count("units_of_section", problem.places_of_section(self.queries));
+            let has_gaps = problem.turns.is_some() || self.graph.is_dynamic() && problem.band.slopes();
             let section = self.count("section", section);
             line(
                 "// heads whose K and V are in L2 together come before others, of these all with the same rows"
@@ -134,6 +149,11 @@ impl ScoreRows<'_, '_> {
             ));
             line(format!("const unsigned of_section = min({section}u, {heads}u - section);"));
             line("const unsigned head = section + rest % of_section;".to_owned());
+            if has_gaps {
+                line(format!(
+                    "if (int(rest / of_section) > {last_tile}) continue;  // a turn of the section has no tile for the block"
+                ));
+            }
             line(format!("const int m0 = ({}) * {rows};", tile("int(rest / of_section)")));
         } else {
             line(format!("const unsigned head = {unit} % {heads}u;"));

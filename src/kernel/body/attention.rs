@@ -53,8 +53,32 @@ pub struct AttentionProblem {
     pub dropout: Option<ForwardDropout>,
     /// Heads whose K and V should stay in L2 together.
     pub section: i64,
+    /// Turns of all blocks that a section takes, where each begins with one: else the units of the next section fill its last turn.
+    pub turns: Option<SectionTurns>,
     /// Blocks that share the keys of a tile's rows; of more than one, what they make of them goes to the workspace.
     pub parts: i64,
+}
+
+/// How blocks walk a section of tiles, the longest first: each has one a turn, from the first block to the last and back. Blocks that had the longest of
+/// a turn have the shortest of the next, which evens out within a section, but not where the longest of the next section follow in the same turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SectionTurns {
+    /// Blocks of the launch.
+    pub blocks: i64,
+    /// Turns of a section; of the last some blocks may have no tile.
+    pub turns: i64,
+}
+
+impl SectionTurns {
+    /// Places for tiles in the turns of a section.
+    pub fn places(self) -> i64 {
+        self.blocks * self.turns
+    }
+
+    /// Whether a turn goes from the last block to the first: every other one of a section, and of every other section the first.
+    pub fn turns_back(self, turn: i64) -> bool {
+        (turn + turn / self.turns * (self.turns + 1)) % 2 != 0
+    }
 }
 
 /// How rows of heads are stored.
@@ -168,6 +192,11 @@ impl Band {
             edge.keys.saturating_add(edge.more.map_or(0, |id| value(id).unwrap_or(unknown)))
         };
         [self.left.map(|left| edge(left, EXPECTED_WINDOW)), self.right.map(|right| edge(right, 0))]
+    }
+
+    /// Whether tiles of queries have more steps of keys from the first to the last.
+    pub fn slopes(&self) -> bool {
+        self.right.is_some() && self.left.is_none()
     }
 }
 
@@ -298,17 +327,25 @@ pub fn columns(head: i64) -> u32 {
     u32::try_from(head).unwrap_or(0).next_multiple_of(8)
 }
 
-impl AttentionKernel {
-    /// Tiles of rows of all heads, each as often as blocks share its keys.
-    pub fn units(&self) -> i64 {
-        self.problem.row_tiles(self.tile.queries()) * self.problem.extents.row_heads() * self.problem.parts
-    }
-}
-
 impl AttentionProblem {
     /// Tiles of so many rows of a head.
     pub fn row_tiles(&self, rows: u32) -> i64 {
         (self.extents.rows() + i64::from(rows) - 1) / i64::from(rows)
+    }
+
+    /// Places of a section in the walk of blocks through tiles of so many rows.
+    pub fn places_of_section(&self, rows: u32) -> i64 {
+        let tiles = self.section.min(self.extents.row_heads()) * self.row_tiles(rows);
+        self.turns.map_or(tiles, SectionTurns::places)
+    }
+
+    /// Places of all sections, of as many parts as share the keys of a tile.
+    pub fn places(&self, rows: u32) -> i64 {
+        let heads = self.extents.row_heads();
+        match self.turns {
+            Some(turns) => (heads + self.section - 1) / self.section * turns.places(),
+            None => self.row_tiles(rows) * heads * self.parts,
+        }
     }
 
     /// Tensors that are read and written through pointers, beside Q, K and V.

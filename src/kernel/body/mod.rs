@@ -30,8 +30,8 @@ mod warp_attention;
 pub use all_gather::{AllGatherKernel, Gathered};
 pub use attention::{
     AttentionExtents, AttentionKernel, AttentionLayout, AttentionProblem, AttentionTile, Band, BandEdge,
-    FP8_KEYS_OF_SUM, Pages, RowStatistics, RowStores, Scores, columns as value_columns, lines as head_lines,
-    operand_lines,
+    FP8_KEYS_OF_SUM, Pages, RowStatistics, RowStores, Scores, SectionTurns, columns as value_columns,
+    lines as head_lines, operand_lines,
 };
 pub use attention_backward::{
     AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardLayout, BackwardOutput,

@@ -8,6 +8,7 @@ mod model;
 mod pages;
 pub(super) mod plan;
 pub(super) mod scaling;
+mod walk;
 
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
@@ -26,7 +27,7 @@ use crate::support::attention_records::{
     FAF_SCALE_TYPE, FAF_STATS_LAYOUT,
 };
 use crate::support::{Rule, Supported};
-use plan::{Plan, push_mask};
+use plan::{Plan, held_by_l2, push_mask};
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
@@ -220,10 +221,13 @@ impl Offer for Offered {
         let tile = AttentionTile { consumers: queries / WGMMA_ROWS, keys, stages };
         let plan = &self.plan;
         let packed = if pack_heads { plan.group() } else { 1 };
-        let mut problem = AttentionProblem { parts: splits.into(), ..plan.packed_problem(packed, model::HELD_BY_L2) };
+        let mut problem = AttentionProblem { parts: splits.into(), ..plan.packed_problem(packed, held_by_l2(device)) };
         if problem.operand == MmaType::Fp8 {
             problem.pages[1] = None; // values come out of their pages as they are turned
         }
+        let units = problem.places(tile.queries());
+        let blocks = units.min(i64::from(device.sm_count));
+        problem.turns = plan.turns(&problem, tile, blocks);
         let kernel = AttentionKernel {
             maps: plan.maps(tile, packed),
             problem,
@@ -231,7 +235,7 @@ impl Offer for Offered {
             registers: REGISTERS[tile.consumers as usize],
         };
         let shape = Shape {
-            grid: [u32::try_from(kernel.units().min(i64::from(device.sm_count))).unwrap_or(u32::MAX), 1],
+            grid: [u32::try_from(blocks).unwrap_or(u32::MAX), 1],
             block: [tile.threads(), 1, 1],
             shared_bytes: tile.layout(plan.extents().head, plan.problem.operand).bytes,
         };

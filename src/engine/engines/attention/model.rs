@@ -12,10 +12,10 @@ const PER_CLOCK: f64 = 2048.0;
 
 /// Clocks of a step beside those of its keys, by the number of multiplying warpgroups: what the products of one wait for, the softmax of
 /// others hides.
-const CLOCKS_OF_STEP: [f64; 4] = [0.0, 700.0, 900.0, 400.0];
+const CLOCKS_OF_STEP: [f64; 4] = [0.0, 700.0, 1200.0, 400.0];
 
 /// Share of the matrix rate that a number of multiplying warpgroups reaches.
-const REACHED: [f64; 4] = [0.0, 0.6, 0.65, 0.98];
+const REACHED: [f64; 4] = [0.0, 0.6, 0.98, 0.98];
 
 /// Clocks of a warpgroup's softmax for a key of 64 rows, where others run beside it.
 const CLOCKS_OF_KEY: f64 = 5.0;
@@ -48,15 +48,12 @@ const COMBINED_PER_CLOCK: f64 = 1500.0;
 /// clocks are ahead (decode with pages of 64 rows, `docs/performance-notes.md`: 318 µs by 128 keys, 373 by 64).
 const NOT_HIDDEN: f64 = 0.1;
 
-/// Clocks of a tile beside its steps, and of a launch.
-const CLOCKS_OF_TILE: f64 = 1800.0;
+/// Clocks of a tile beside its steps, by the number of multiplying warpgroups, and of a launch.
+const CLOCKS_OF_TILE: [f64; 4] = [0.0, 1800.0, 1800.0, 2500.0];
 const CLOCKS_OF_LAUNCH: f64 = 4500.0;
 
 /// Clocks in a second.
 const CLOCK: f64 = 1.65e9;
-
-/// Bytes of K and V that L2 holds beside what else goes through it.
-pub(super) const HELD_BY_L2: i64 = 32 << 20;
 
 /// Clocks in which boxes of what is in pages are asked for, of a step.
 fn boxes(plan: &Plan, tile: AttentionTile) -> f64 {
@@ -114,7 +111,7 @@ pub(super) fn estimate(plan: &Plan, (tile, packed, parts): (AttentionTile, i64, 
     let of_part = |steps: i64| (steps + parts - 1) / parts;
     let steps: Vec<i64> = plan.steps([tile.queries(), tile.keys], packed).map(of_part).collect();
     let heads = heads * parts as f64;
-    let clocks = |steps: i64| steps as f64 * step + CLOCKS_OF_TILE;
+    let clocks = |steps: i64| steps as f64 * step + CLOCKS_OF_TILE[consumers];
     let total: f64 = steps.iter().map(|&steps| clocks(steps)).sum::<f64>() * heads;
     let longest = steps.iter().map(|&steps| clocks(steps)).fold(0.0, f64::max);
     let multiprocessors = f64::from(device.sm_count);

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::boxes::{self, are_offsets, boxes, has_vectors, is_boxed};
+use super::walk::Walk;
 use super::{pages, scaling};
+use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::engine::lowering::{outputs_are_taken, pointwise_is_taken, program_parameters};
 use crate::fusion::{Attention, Fusion, Stage};
@@ -13,8 +15,8 @@ use crate::graph::{
 };
 use crate::kernel::{
     AttentionCombinationKernel, AttentionExtents, AttentionProblem, AttentionTile, Band, BandEdge, Body,
-    DropoutMaskKernel, Dropping, ForwardDropout, MmaType, RowStatistics, RowStores, ScoreProgram, Scores, StageProgram,
-    TensorMap,
+    DropoutMaskKernel, Dropping, ForwardDropout, MmaType, RowStatistics, RowStores, ScoreProgram, Scores, SectionTurns,
+    StageProgram, TensorMap,
 };
 
 /// An attention as it is computed.
@@ -101,6 +103,7 @@ impl Plan {
             offsets,
             dropout,
             section: 1,
+            turns: None,
             parts: 1,
         };
         Ok(Self { graph: Arc::clone(graph), sources, problem, mask })
@@ -140,7 +143,22 @@ impl Plan {
         let bytes = extents.keys * (extents.head[0] + extents.head[1]) * i64::from(self.problem.operand.bytes());
         let held = (held_by_l2 / bytes.max(1)).max(1);
         let power = 1 << (i64::BITS - 1 - held.leading_zeros());
-        (power * group.max(1)).min(extents.batches * extents.heads / packed)
+        let heads = extents.batches * extents.heads / packed;
+        even_section(heads, power * group.max(1), group.max(1))
+    }
+
+    /// How blocks walk the sections of a problem in steps of a tile: each from a turn on, where that is expected to end earlier.
+    pub(super) fn turns(&self, problem: &AttentionProblem, tile: AttentionTile, blocks: i64) -> Option<SectionTurns> {
+        let (extents, queries) = (problem.extents, tile.queries());
+        let (heads, tiles) = (extents.row_heads(), problem.section * problem.row_tiles(queries));
+        if !problem.band.slopes() || problem.parts > 1 || problem.section >= heads || tiles < blocks {
+            return None;
+        }
+        let turns = SectionTurns { blocks, turns: (tiles + blocks - 1) / blocks };
+        let mut steps: Vec<i64> = self.steps([queries, tile.keys], extents.packed).collect();
+        steps.reverse();
+        let walk = Walk { steps: &steps, heads, section: problem.section, blocks };
+        (walk.longest(Some(turns)) < walk.longest(None)).then_some(turns)
     }
 
     /// Registers of a thread for what is read two columns at a time, and for random numbers.
@@ -213,6 +231,18 @@ impl Plan {
             ..map
         }
     }
+}
+
+/// Bytes of K and V, or what else all tiles of a head read, that L2 holds beside what goes through it: 32 MiB of an H200's 60.
+pub(in crate::engine::engines) fn held_by_l2(device: &Device) -> i64 {
+    i64::try_from(device.l2_bytes / 15 * 8).unwrap_or(i64::MAX)
+}
+
+/// Heads of a section where none has more than so many, as even as groups of them allow.
+pub(in crate::engine::engines) fn even_section(heads: i64, most: i64, group: i64) -> i64 {
+    let sections = (heads + most - 1) / most;
+    let groups = (heads + group - 1) / group;
+    ((groups + sections - 1) / sections * group).min(heads)
 }
 
 /// How rows of a tensor of heads are stored where sums are of so many bits.

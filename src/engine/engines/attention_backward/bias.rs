@@ -1,8 +1,8 @@
 //! What kernels read for scores, a soft cap, a bias, a mask of dropout and slopes of heads, and the gradient of a bias with its tile.
 
-use super::super::attention::plan::is_paired;
+use super::super::attention::plan::{held_by_l2, is_paired};
 use super::plan::Plan;
-use super::{HELD, HELD_BY_L2, MOST_STAGES, STEPS, model, registers};
+use super::{HELD, MOST_STAGES, STEPS, model, registers};
 use crate::device::Device;
 use crate::graph::{DataType, FinalizedGraph, Operation, Port, TensorId};
 use crate::kernel::{
@@ -100,7 +100,7 @@ pub(super) fn kernel(plan: &Plan, device: &Device) -> Option<AttentionBiasKernel
     let result = plan.bias_gradient?;
     let tiles = (1..=3).flat_map(|consumers| STEPS.iter().map(move |&others| (consumers, others)));
     let kernels = tiles.filter_map(|(consumers, others)| {
-        let kernel = |stages| of_tile(plan, result, BackwardTile { consumers, others, stages });
+        let kernel = |stages| of_tile(plan, result, BackwardTile { consumers, others, stages }, device);
         let fits = |kernel: &AttentionBiasKernel| {
             held_registers(plan, others) <= HELD[consumers as usize]
                 && kernel.layout().bytes <= device.shared_bytes_per_block
@@ -116,10 +116,10 @@ fn held_registers(plan: &Plan, others: u32) -> u32 {
     others / 2 * ARRAYS + plan.further_registers(others, true)
 }
 
-fn of_tile(plan: &Plan, result: TensorId, tile: BackwardTile) -> AttentionBiasKernel {
+fn of_tile(plan: &Plan, result: TensorId, tile: BackwardTile, device: &Device) -> AttentionBiasKernel {
     let pass = AttentionBackwardKernel {
         maps: plan.maps(false, tile),
-        problem: plan.problem(false, Vec::new(), HELD_BY_L2),
+        problem: plan.problem(false, Vec::new(), held_by_l2(device)),
         tile,
         registers: registers(plan, tile),
     };

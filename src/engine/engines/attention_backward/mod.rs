@@ -122,9 +122,6 @@ const DRAWN_AT_ONCE: u32 = 4;
 
 const MOST_STAGES: u32 = 4;
 
-/// Bytes of the others that L2 holds beside what else goes through it.
-const HELD_BY_L2: i64 = 32 << 20;
-
 /// Configs of an offer.
 const MOST_CONFIGS: usize = 12;
 

@@ -2,8 +2,9 @@
 //! Of a workspace that holds a part of the heads the two launches have these in turns.
 
 use super::super::attention::boxes::boxes;
+use super::super::attention::plan::held_by_l2;
 use super::plan::Plan;
-use super::{Config, HELD_BY_L2, Offered, Pass};
+use super::{Config, Offered, Pass};
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::engine::lowering::program_parameters;
@@ -108,7 +109,7 @@ impl Offered {
         device: &Device,
     ) {
         let (plan, Queries { tile, gradients, output, .. }) = (&self.plan, queries);
-        let mut problem = plan.problem(false, vec![output], HELD_BY_L2);
+        let mut problem = plan.problem(false, vec![output], held_by_l2(device));
         let launched = gradients.heads * gradients.members;
         problem.of_launch = Some(launched).filter(|&heads| heads < problem.row_heads() || plan.graph.is_dynamic());
         problem.section = problem.section.min(launched);
@@ -240,7 +241,7 @@ impl Offered {
 
     /// The kernel of a pass.
     pub(super) fn kernel(&self, Pass { of_keys, tile, outputs }: Pass, device: &Device) -> AttentionBackwardKernel {
-        let problem = self.plan.problem(of_keys, outputs, HELD_BY_L2);
+        let problem = self.plan.problem(of_keys, outputs, held_by_l2(device));
         let pairs = self.plan.pairs(&problem, tile.rows(), device);
         AttentionBackwardKernel {
             maps: self.plan.maps(of_keys, tile),
