@@ -1,9 +1,9 @@
 //! Configs of many shapes: so that the shapes of a layer share few binaries.
 //!
 //! Of graphs whose shapes are dynamic, a config comes first that is the best, or close to it, for many other shapes, too. Which these are was
-//! chosen by the models, for an H200: of 12 layers of matmuls with 1 to 16384 rows (512² … 128256 × 4096, BF16), and of 18 attentions
-//! with 1 to 32 batches of up to 16384 keys, a config is taken that is within [`SLACK`] for most shapes, then one that is for most of the rest, and so
-//! on (`docs/performance-notes.md`, "Few binaries for many shapes").
+//! chosen by the models, for an H200: of 12 layers of matmuls with 1 to 16384 rows (512² … 128256 × 4096, BF16), a config is taken that is
+//! within [`SLACK`] for most shapes, then one that is for most of the rest, and so on; of 18 attentions with 1 to 32 batches of up to 16384 keys, a list was
+//! searched for by which each takes few configs that lose little (`docs/performance-notes.md`, "Few binaries for many shapes").
 
 use std::sync::LazyLock;
 
@@ -34,30 +34,32 @@ const CONFIGS: &[&str] = &[
     "warpgroup_mma tile_m=256 tile_n=80 stages=5 schedule=cooperative tma_epilogue=1",
     "warpgroup_mma tile_m=128 tile_n=80 stages=8 schedule=ping_pong tma_epilogue=1",
     "warpgroup_mma tile_m=128 tile_n=192 stages=4 schedule=cooperative swap_ab=1",
-    "warpgroup_attention tile_m=192 tile_n=16 stages=4 pack_heads=1",
-    "warpgroup_attention tile_m=192 tile_n=80 stages=4 pack_heads=1",
-    "warpgroup_attention tile_m=64 tile_n=32 stages=4",
-    "warpgroup_attention tile_m=192 tile_n=128 stages=4",
-    "warpgroup_attention tile_m=192 tile_n=64 stages=4",
-    "warpgroup_attention tile_m=192 tile_n=48 stages=4 pack_heads=1",
-    "warpgroup_attention tile_m=64 tile_n=160 stages=4",
-    "warpgroup_attention tile_m=192 tile_n=112 stages=4 pack_heads=1",
-    "warpgroup_attention tile_m=64 tile_n=144 stages=2",
-    "warpgroup_attention tile_m=64 tile_n=16 stages=4",
-    "warpgroup_attention tile_m=64 tile_n=96 stages=4 pack_heads=1",
-    "warpgroup_attention tile_m=64 tile_n=144 stages=4 pack_heads=1",
-    "warpgroup_attention tile_m=192 tile_n=80 stages=4",
-    "warpgroup_attention tile_m=192 tile_n=32 stages=4 pack_heads=1",
-    "warpgroup_attention tile_m=64 tile_n=176 stages=2 pack_heads=1 split_k=4",
-    "warpgroup_attention tile_m=64 tile_n=176 stages=4 pack_heads=1 split_k=4",
-    "warpgroup_attention tile_m=64 tile_n=64 stages=4",
+    "warpgroup_attention tile_m=64 tile_n=160 stages=2 pack_heads=1",
+    "warpgroup_attention tile_m=64 tile_n=160 stages=2 split_k=3",
+    "warpgroup_attention tile_m=128 tile_n=112 stages=3",
+    "warpgroup_attention tile_m=64 tile_n=128 stages=3 pack_heads=1 split_k=16",
+    "warpgroup_attention tile_m=64 tile_n=144 stages=2 pack_heads=1 split_k=2",
     "warpgroup_attention tile_m=64 tile_n=176 stages=2",
-    "warpgroup_attention tile_m=64 tile_n=128 stages=3 pack_heads=1",
-    "warpgroup_attention tile_m=64 tile_n=176 stages=4 pack_heads=1",
-    "warpgroup_attention tile_m=192 tile_n=96 stages=4",
+    "warpgroup_attention tile_m=192 tile_n=128 stages=4",
+    "warpgroup_attention tile_m=192 tile_n=80 stages=4 pack_heads=1",
+    "warpgroup_attention tile_m=192 tile_n=80 stages=4",
+    "warpgroup_attention tile_m=64 tile_n=176 stages=4",
+    "warpgroup_attention tile_m=128 tile_n=144 stages=2 pack_heads=1",
     "warpgroup_attention tile_m=64 tile_n=96 stages=4 pack_heads=1 split_k=8",
-    "warpgroup_attention tile_m=64 tile_n=96 stages=4",
-    "warpgroup_attention tile_m=64 tile_n=128 stages=3 split_k=4",
+    "warpgroup_attention tile_m=128 tile_n=32 stages=4 pack_heads=1",
+    "warpgroup_attention tile_m=64 tile_n=80 stages=4 pack_heads=1",
+    "warpgroup_attention tile_m=64 tile_n=176 stages=4 split_k=4",
+    "warpgroup_attention tile_m=64 tile_n=48 stages=4 pack_heads=1",
+    "warpgroup_attention tile_m=64 tile_n=112 stages=3 pack_heads=1",
+    "warpgroup_attention tile_m=64 tile_n=144 stages=4",
+    "warpgroup_attention tile_m=64 tile_n=176 stages=2 split_k=4",
+    "warpgroup_attention tile_m=128 tile_n=176 stages=2",
+    "warpgroup_attention tile_m=192 tile_n=96 stages=4",
+    "warpgroup_attention tile_m=64 tile_n=128 stages=3 pack_heads=1 split_k=4",
+    "warpgroup_attention tile_m=192 tile_n=48 stages=4 pack_heads=1",
+    "warpgroup_attention tile_m=64 tile_n=144 stages=2",
+    "warpgroup_attention tile_m=64 tile_n=16 stages=4 pack_heads=1",
+    "warpgroup_attention tile_m=64 tile_n=80 stages=4",
 ];
 
 /// Moves the first favourite that is about as fast as the best config before the others.
