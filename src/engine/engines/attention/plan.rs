@@ -151,12 +151,14 @@ impl Plan {
     pub(super) fn turns(&self, problem: &AttentionProblem, tile: AttentionTile, blocks: i64) -> Option<SectionTurns> {
         let (extents, queries) = (problem.extents, tile.queries());
         let (heads, tiles) = (extents.row_heads(), problem.section * problem.row_tiles(queries));
-        if !problem.band.slopes() || problem.parts > 1 || problem.section >= heads || tiles < blocks {
+        let sections = Walk::MOST_TILES / tiles.max(1);
+        if !problem.band.slopes() || problem.parts > 1 || problem.section >= heads || tiles < blocks || sections < 2 {
             return None;
         }
         let turns = SectionTurns { blocks, turns: (tiles + blocks - 1) / blocks };
         let mut steps: Vec<i64> = self.steps([queries, tile.keys], extents.packed).collect();
         steps.reverse();
+        let heads = heads.min(sections * problem.section);
         let walk = Walk { steps: &steps, heads, section: problem.section, blocks };
         (walk.longest(Some(turns)) < walk.longest(None)).then_some(turns)
     }

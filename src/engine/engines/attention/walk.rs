@@ -17,6 +17,10 @@ pub(super) struct Walk<'a> {
 const STEPS_OF_TILE: i64 = 1;
 
 impl Walk<'_> {
+    /// Tiles that are walked at most: what further sections add is as of those before, and a section of half as many has so many turns that the last of them
+    /// matters little.
+    pub(super) const MOST_TILES: i64 = 1 << 14;
+
     /// Steps of the block that has most of them, where sections begin with a turn, or follow each other.
     pub(super) fn longest(&self, turns: Option<SectionTurns>) -> i64 {
         let mut sums = vec![0; usize::try_from(self.blocks).unwrap_or(0)];
