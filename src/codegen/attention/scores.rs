@@ -14,7 +14,9 @@ use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, ScoreMask, TensorId};
-use crate::kernel::{AttentionExtents, AttentionProblem, ForwardDropout, MmaType, Number, Scores, value_columns};
+use crate::kernel::{
+    AttentionExtents, AttentionProblem, ForwardDropout, MmaType, Number, Scores, SectionTurns, value_columns,
+};
 
 /// Device code of rows.
 pub(super) const SECTIONS: &[&str] =
@@ -99,11 +101,9 @@ impl ScoreRows<'_, '_> {
         self.count("units", self.problem.places(self.queries))
     }
 
-    /// Whether the next block's turn of units is from the last to the first: every other one, and so that sections begin at either end in turn.
+    /// Whether a turn goes from the last block to the first, as [`SectionTurns::turns_back`] has it.
     pub(super) fn turns_back(&self) -> String {
-        // more than there are: sections that do not begin with a turn
-        const ALL: i64 = 1 << 30;
-        let turns = self.problem.turns.map_or(ALL, |turns| turns.turns);
+        let turns = self.problem.turns.map_or(SectionTurns::ALL, |turns| turns.turns);
         match self.problem.turns {
             _ if self.graph.is_dynamic() && self.problem.band.slopes() => {
                 let turns = self.count("turns_of_section", turns);

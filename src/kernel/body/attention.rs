@@ -70,6 +70,9 @@ pub struct SectionTurns {
 }
 
 impl SectionTurns {
+    /// More turns than there are: those of a section behind which no other begins with a turn.
+    pub const ALL: i64 = 1 << 30;
+
     /// Places for tiles in the turns of a section.
     pub fn places(self) -> i64 {
         self.blocks * self.turns

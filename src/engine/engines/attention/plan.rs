@@ -235,13 +235,13 @@ impl Plan {
     }
 }
 
-/// Bytes of K and V, or what else all tiles of a head read, that L2 holds beside what goes through it: 32 MiB of an H200's 60.
+/// Bytes of K and V, or what else all tiles of a head read, that L2 holds beside what goes through it (AT-K9): 32 MiB of an H200's 60.
 pub(in crate::engine::engines) fn held_by_l2(device: &Device) -> i64 {
     i64::try_from(device.l2_bytes / 15 * 8).unwrap_or(i64::MAX)
 }
 
 /// Heads of a section where none has more than so many, as even as groups of them allow.
-pub(in crate::engine::engines) fn even_section(heads: i64, most: i64, group: i64) -> i64 {
+fn even_section(heads: i64, most: i64, group: i64) -> i64 {
     let sections = (heads + most - 1) / most;
     let groups = (heads + group - 1) / group;
     ((groups + sections - 1) / sections * group).min(heads)

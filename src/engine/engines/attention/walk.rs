@@ -36,7 +36,7 @@ impl Walk<'_> {
     /// Calls a function with each block, head and tile of the walk.
     fn tiles(&self, turns: Option<SectionTurns>, mut visit: impl FnMut(i64, i64, i64)) {
         // sections that do not begin with a turn are as one that has all turns
-        let order = turns.unwrap_or(SectionTurns { blocks: self.blocks, turns: i64::MAX / 2 });
+        let order = turns.unwrap_or(SectionTurns { blocks: self.blocks, turns: SectionTurns::ALL });
         let tiles = self.steps.len() as i64;
         let (mut turn, mut at) = (0, 0);
         for first in (0..self.heads).step_by(usize::try_from(self.section).unwrap_or(1).max(1)) {
