@@ -360,6 +360,7 @@ fn kernels_engines_and_code_generation_are_in_order() {
             "score_program",
             "attention",
             "gradient_scaling",
+            "tile_counter",
             "turned_values",
             "attention_combination",
             "score_gradients",

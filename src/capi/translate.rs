@@ -217,6 +217,7 @@ fn knob_number(knob: Knob) -> u32 {
         Knob::StationaryB => RawKnob::CUDNN_KNOB_TYPE_SPECFILT,
         Knob::Occupancy => RawKnob::CUDNN_KNOB_TYPE_OCCUPANCY,
         Knob::PackHeads => RawKnob::CUDNN_KNOB_TYPE_SPLIT_H,
+        Knob::TileScheduler => RawKnob::CUDNN_KNOB_TYPE_STREAM_K,
         Knob::StoredGradients => RawKnob::CUDNN_KNOB_TYPE_SPLIT_K_BUF,
         Knob::EvaluateFirst => RawKnob::CUDNN_KNOB_TYPE_WORKSPACE,
     };

@@ -184,6 +184,7 @@ fn render_function(graph: &FinalizedGraph, function: &Function, used: &mut Used)
         Body::WarpAttention(body) => {
             signature.fill(template!("attention/warp_forward.cu"), attention::warp_forward(graph, used, body)?)
         }
+        Body::TileCounter(_) => signature.fill(template!("attention/tile_counter.cu"), attention::tile_counter()),
         Body::AttentionCombination(body) => {
             signature.fill(template!("attention/combination.cu"), attention::combination(graph, used, body))
         }

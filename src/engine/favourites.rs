@@ -7,7 +7,7 @@
 
 use std::sync::LazyLock;
 
-use super::{EngineConfig, RankedConfig};
+use super::{EngineConfig, Knob, RankedConfig};
 
 /// What a config may take beyond the best one's time by the model.
 const SLACK: f64 = 0.05;
@@ -67,10 +67,18 @@ pub(super) fn put_first(ranking: &mut [RankedConfig]) {
     let Some(best) = ranking.first() else { return };
     let most = best.estimated_us * (1.0 + SLACK);
     let are_fast = ranking.iter().take_while(|ranked| ranked.estimated_us <= most).count();
-    let place = |config: &EngineConfig| ranking[..are_fast].iter().position(|ranked| ranked.config == *config);
+    let place = |config: &EngineConfig| ranking[..are_fast].iter().position(|ranked| has_shape(&ranked.config, config));
     if let Some(place) = FAVOURITES.iter().find_map(place) {
         ranking[..=place].rotate_right(1);
     }
+}
+
+/// Whether a config is another, however blocks come by their tiles: that depends on how many there are.
+fn has_shape(config: &EngineConfig, of: &EngineConfig) -> bool {
+    fn knobs(config: &EngineConfig) -> impl Iterator<Item = &(Knob, u32)> {
+        config.knobs.iter().filter(|(knob, _)| *knob != Knob::TileScheduler)
+    }
+    config.engine == of.engine && knobs(config).eq(knobs(of))
 }
 
 #[cfg(test)]

@@ -11,7 +11,14 @@ ${ line }$
 <%- endfor %>
 unsigned k_stage = 0, k_parity = 0, v_stage = 0, v_parity = 0, q_parity = 0;
 #pragma unroll 1
+<%- if draws %>
+for (;; q_parity ^= 1) {
+fw_mbarrier_wait(q_full, q_parity);
+const unsigned unit = fw_uniform(*drawn);  // before the queries are released
+if (unit >= ${ units }$u) break;
+<%- else %>
 for (unsigned unit = blockIdx.x, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
+<%- endif %>
 ${ unit }$
 const int first_row = m0 + consumer * 64, row = first_row + warp % 4 * 16 + lane / 4;
 const int own_last = min(first_row + 64, rows) - 1;
@@ -132,8 +139,10 @@ int last = before(own_end);  // the step whose values are multiplied next
 const int steps = own_end - own_begin;
 skip(end - own_end);
 <%- endif %>
+<%- if not draws %>
 fw_mbarrier_wait(q_full, q_parity);
 q_parity ^= 1;
+<%- endif %>
 if (steps == 0) {
 __syncwarp();
 if (lane == 0) fw_mbarrier_arrive(q_empty);

@@ -2,7 +2,7 @@
 if (warp == 0<% if not by_warp %> && fw_elect()<% endif %>) {
 unsigned k_stage = 0, k_parity = 1, v_stage = 0, v_parity = 1, q_parity = 1;
 #pragma unroll 1
-for (unsigned unit = blockIdx.x, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
+for (unsigned unit = blockIdx.x<% if not draws %>, turn = 0<% endif %>; unit < ${ units }$u; <% if not draws %>++turn, <% endif %>unit = ${ next }$) {
 ${ unit }$
 <%- for line in sequences %>
 ${ line }$
@@ -21,6 +21,9 @@ fw_mbarrier_wait(q_empty, q_parity);
 q_parity ^= 1;
 <%- if by_warp %>
 if (lane == 0) {
+<%- endif %>
+<%- if draws %>
+*drawn = unit;
 <%- endif %>
 fw_mbarrier_expect(q_full, ${ query_bytes }$);
 <%- for line in query_lines %>
@@ -47,4 +50,13 @@ load_v(block);
 load_v(begin);
 <%- endif %>
 }
+<%- if draws %>
+fw_mbarrier_wait(q_empty, q_parity);
+<% if by_warp %>if (lane == 0) {
+<% endif %>*drawn = ${ units }$u;  // no tile is left
+fw_mbarrier_arrive(q_full);
+<%- if by_warp %>
+}
+<%- endif %>
+<%- endif %>
 }

@@ -25,6 +25,12 @@ __device__ __forceinline__ unsigned fw_uniform(unsigned x) {
   return x;
 }
 
+//@ fw_draw
+// The next tile of a walk that blocks draw from a counter; each has that of its own number first.
+__device__ __forceinline__ unsigned fw_draw(float* counter) {
+  return gridDim.x + atomicAdd(reinterpret_cast<unsigned*>(counter), 1u);
+}
+
 //@ primitive fw_behind
 // What comes behind is not moved before the value is known: the assembler moves waits for products up past arithmetic. Never waits itself.
 __device__ __forceinline__ void fw_behind(float sum) {

@@ -28,6 +28,7 @@ const GOLDENS: &[&str] = &[
     "attention_dropout",
     "attention_pages_groups_one_query",
     "attention_blocks",
+    "attention_sections_of_groups",
     "attention_bwd_fp8_causal_groups",
     "attention_bwd_groups_lengths",
     "attention_operands_in_fours",
@@ -66,8 +67,12 @@ const GOLDENS: &[&str] = &[
     "mm_reduce_amax_all",
 ];
 
-/// Those of another config than the first choice: wide tiles, clusters, stages that are evaluated first, and taps of a row together, which small graphs would not get.
+/// Those of another config than the first choice: wide tiles, clusters, tiles that are drawn, stages that are evaluated first, and taps of a row together, which small graphs would not get.
 const CONFIGS: &[(&str, &str)] = &[
+    (
+        "attention_sections_of_groups",
+        "warpgroup_attention tile_m=64 tile_n=64 stages=2 pack_heads=1 tile_scheduler=dynamic",
+    ),
     ("mm_boxes_half", "warpgroup_mma tile_m=64 tile_n=64 stages=6 schedule=ping_pong tma_epilogue=1"),
     (
         "mm_half_wide",

@@ -15,8 +15,8 @@
 
 mod attention_backward_cases;
 mod attention_cases;
+mod attention_draws;
 mod attention_parts;
-mod attention_sections;
 mod cases;
 mod clusters;
 #[path = "../common/mod.rs"]

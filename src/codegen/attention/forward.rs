@@ -23,6 +23,8 @@ pub(in crate::codegen) struct ForwardText {
     value_registers: String,
     accumulators: u32,
     barriers: u32,
+    /// Where the number of a tile lies that was drawn.
+    drawn: Option<u32>,
     stages: u32,
     consumers: u32,
     producer_registers: u32,
@@ -43,8 +45,10 @@ struct LineText {
 struct ProducerText {
     /// Whether all lanes of a warp ask for boxes.
     by_warp: bool,
+    /// Whether tiles are drawn.
+    draws: bool,
     units: Number,
-    next: String,
+    next: &'static str,
     unit: String,
     /// Whether steps are left out whose blocks of scores are.
     leaves_out: bool,
@@ -97,8 +101,10 @@ struct PagesText {
 /// What `attention/consumer.cuh` reads.
 #[derive(Serialize)]
 struct ConsumerText {
+    /// Whether the producer tells which tile it drew.
+    draws: bool,
     units: Number,
-    next: String,
+    next: &'static str,
     unit: String,
     /// Whether steps are left out whose blocks of scores are.
     leaves_out: bool,
@@ -184,6 +190,9 @@ pub(in crate::codegen) fn forward(
     }
     let (problem, tile) = (&kernel.problem, kernel.tile);
     let layout = tile.layout(problem.extents.head, problem.operand);
+    if problem.draws {
+        used.add("fw_draw");
+    }
     let rows = ScoreRows { graph, used, problem, queries: tile.queries(), keys: tile.keys };
     let [scores, values] = [rows.scores(), rows.values()];
     let mut forward = Forward { rows, kernel, layout };
@@ -196,6 +205,7 @@ pub(in crate::codegen) fn forward(
         value_registers: registers(scores, values),
         accumulators: scores + values,
         barriers: layout.barriers,
+        drawn: problem.draws.then_some(layout.drawn),
         stages: kernel.tile.stages,
         consumers: kernel.tile.consumers,
         producer_registers: kernel.registers[0],
@@ -212,14 +222,13 @@ struct Forward<'a, 'u> {
 }
 
 impl Forward<'_, '_> {
-    /// The next unit of a block. Where tiles differ, blocks that had the longest of a turn have the shortest of the next.
-    fn next(&self) -> String {
-        match self.rows.is_causal() {
-            true => {
-                let back = self.rows.turns_back();
-                format!("turn * gridDim.x + ({back} ? gridDim.x - 1 - blockIdx.x : blockIdx.x)")
-            }
-            false => "unit + gridDim.x".to_owned(),
+    /// The next unit of a block. Where tiles differ and are not drawn, blocks that had the longest of a turn have the shortest of the next.
+    fn next(&self) -> &'static str {
+        match (self.kernel.problem.draws, self.rows.is_causal()) {
+            (true, _) if self.is_paged() => "__shfl_sync(0xffffffffu, lane == 0 ? fw_draw(partial0) : 0u, 0)",
+            (true, _) => "fw_draw(partial0)",
+            (false, true) => "turn * gridDim.x + (turn % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x)",
+            (false, false) => "unit + gridDim.x",
         }
     }
 
@@ -241,6 +250,7 @@ impl Forward<'_, '_> {
         let tables = problem.pages.into_iter().flatten().map(|pages| pages.table);
         let record = ProducerText {
             by_warp: self.is_paged(),
+            draws: problem.draws,
             units: self.rows.units(),
             next: self.next(),
             unit: with_offsets(self.rows.unit(), graph, tables),
@@ -326,6 +336,7 @@ impl Forward<'_, '_> {
             false => [Vec::new(), Vec::new()],
         };
         let record = ConsumerText {
+            draws: problem.draws,
             units: rows.units(),
             next: self.next(),
             unit,

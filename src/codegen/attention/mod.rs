@@ -15,6 +15,7 @@ mod queries;
 mod score_program;
 mod scores;
 mod sequences;
+mod tile_counter;
 mod warp;
 mod warp_backward;
 
@@ -26,6 +27,7 @@ pub(super) use forward::forward;
 pub(super) use fp8::turned_values;
 pub(super) use gradients_fp8::half_rows;
 pub(super) use queries::queries as backward_queries;
+pub(super) use tile_counter::tile_counter;
 pub(super) use warp::forward as warp_forward;
 pub(super) use warp_backward::backward as warp_backward;
 

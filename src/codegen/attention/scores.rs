@@ -14,9 +14,7 @@ use crate::codegen::sections::Used;
 use crate::codegen::template::{self, template};
 use crate::error::Error;
 use crate::graph::{FinalizedGraph, ScoreMask, TensorId};
-use crate::kernel::{
-    AttentionExtents, AttentionProblem, ForwardDropout, MmaType, Number, Scores, SectionTurns, value_columns,
-};
+use crate::kernel::{AttentionExtents, AttentionProblem, ForwardDropout, MmaType, Number, Scores, value_columns};
 
 /// Device code of rows.
 pub(super) const SECTIONS: &[&str] =
@@ -96,22 +94,9 @@ impl ScoreRows<'_, '_> {
         count(self.graph, name, value)
     }
 
-    /// Tiles of rows of all heads, each as often as blocks share its keys, and places of turns that have none.
+    /// Tiles of rows of all heads, each as often as blocks share its keys.
     pub(super) fn units(&self) -> Number {
-        self.count("units", self.problem.places(self.queries))
-    }
-
-    /// Whether a turn goes from the last block to the first, as [`SectionTurns::turns_back`] has it.
-    pub(super) fn turns_back(&self) -> String {
-        let turns = self.problem.turns.map_or(SectionTurns::ALL, |turns| turns.turns);
-        match self.problem.turns {
-            _ if self.graph.is_dynamic() && self.problem.band.slopes() => {
-                let turns = self.count("turns_of_section", turns);
-                format!("(turn + turn / {turns}u * ({turns}u + 1)) % 2")
-            }
-            Some(_) if turns % 2 == 0 => format!("(turn + turn / {turns}u) % 2"),
-            _ => "turn % 2".to_owned(),
-        }
+        self.count("units", self.problem.units(self.queries))
     }
 
     pub(super) fn is_causal(&self) -> bool {
@@ -137,8 +122,7 @@ impl ScoreRows<'_, '_> {
         let last_tile = self.count("last_tile", tiles - 1);
         let tile = |tile: &str| if self.is_causal() { format!("{last_tile} - {tile}") } else { tile.to_owned() };
         if has_sections {
-            let units_of_section = self.count("units_of_section", problem.places_of_section(self.queries));
-            let has_gaps = problem.turns.is_some() || self.graph.is_dynamic() && problem.band.slopes();
+            let units_of_section = self.count("units_of_section", section * tiles);
             let section = self.count("section", section);
             line(
                 "// heads whose K and V are in L2 together come before others, of these all with the same rows"
@@ -149,11 +133,6 @@ impl ScoreRows<'_, '_> {
             ));
             line(format!("const unsigned of_section = min({section}u, {heads}u - section);"));
             line("const unsigned head = section + rest % of_section;".to_owned());
-            if has_gaps {
-                line(format!(
-                    "if (int(rest / of_section) > {last_tile}) continue;  // a turn of the section has no tile for the block"
-                ));
-            }
             line(format!("const int m0 = ({}) * {rows};", tile("int(rest / of_section)")));
         } else {
             line(format!("const unsigned head = {unit} % {heads}u;"));

@@ -53,35 +53,10 @@ pub struct AttentionProblem {
     pub dropout: Option<ForwardDropout>,
     /// Heads whose K and V should stay in L2 together.
     pub section: i64,
-    /// Turns of all blocks that a section takes, where each begins with one: else the units of the next section fill its last turn.
-    pub turns: Option<SectionTurns>,
+    /// Whether a block that is done draws its next tile from a counter in the workspace; else each has one a turn.
+    pub draws: bool,
     /// Blocks that share the keys of a tile's rows; of more than one, what they make of them goes to the workspace.
     pub parts: i64,
-}
-
-/// How blocks walk a section of tiles, the longest first: each has one a turn, from the first block to the last and back. Blocks that had the longest of
-/// a turn have the shortest of the next, which evens out within a section, but not where the longest of the next section follow in the same turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SectionTurns {
-    /// Blocks of the launch.
-    pub blocks: i64,
-    /// Turns of a section; of the last some blocks may have no tile.
-    pub turns: i64,
-}
-
-impl SectionTurns {
-    /// More turns than there are: those of a section behind which no other begins with a turn.
-    pub const ALL: i64 = 1 << 30;
-
-    /// Places for tiles in the turns of a section.
-    pub fn places(self) -> i64 {
-        self.blocks * self.turns
-    }
-
-    /// Whether a turn goes from the last block to the first: every other one of a section, and of every other section the first.
-    pub fn turns_back(self, turn: i64) -> bool {
-        (turn + turn / self.turns * (self.turns + 1)) % 2 != 0
-    }
 }
 
 /// How rows of heads are stored.
@@ -256,6 +231,8 @@ pub struct AttentionLayout {
     pub sums: u32,
     /// Barriers.
     pub barriers: u32,
+    /// Number of the tile that was drawn.
+    pub drawn: u32,
     /// All.
     pub bytes: u32,
 }
@@ -306,8 +283,8 @@ impl AttentionTile {
         let values = queries + self.stages * tile_bytes[0];
         let sums = values + self.stages * tile_bytes[1];
         let barriers = sums + if operand == MmaType::Fp8 { self.queries() * columns(head[1]) * 4 } else { 0 };
-        let bytes = barriers + 8 * (4 * self.stages + SINGLE_BARRIERS);
-        AttentionLayout { keys: queries, values, tile_bytes, sums, barriers, bytes }
+        let drawn = barriers + 8 * (4 * self.stages + SINGLE_BARRIERS);
+        AttentionLayout { keys: queries, values, tile_bytes, sums, barriers, drawn, bytes: drawn + 8 }
     }
 }
 
@@ -336,19 +313,9 @@ impl AttentionProblem {
         (self.extents.rows() + i64::from(rows) - 1) / i64::from(rows)
     }
 
-    /// Places of a section in the walk of blocks through tiles of so many rows.
-    pub fn places_of_section(&self, rows: u32) -> i64 {
-        let tiles = self.section.min(self.extents.row_heads()) * self.row_tiles(rows);
-        self.turns.map_or(tiles, SectionTurns::places)
-    }
-
-    /// Places of all sections, of as many parts as share the keys of a tile.
-    pub fn places(&self, rows: u32) -> i64 {
-        let heads = self.extents.row_heads();
-        match self.turns {
-            Some(turns) => (heads + self.section - 1) / self.section * turns.places(),
-            None => self.row_tiles(rows) * heads * self.parts,
-        }
+    /// Tiles of so many rows of all heads, each as often as blocks share its keys.
+    pub fn units(&self, rows: u32) -> i64 {
+        self.row_tiles(rows) * self.extents.row_heads() * self.parts
     }
 
     /// Tensors that are read and written through pointers, beside Q, K and V.

@@ -22,6 +22,7 @@ mod rows;
 mod score_gradients;
 mod score_program;
 mod tile;
+mod tile_counter;
 mod transposed;
 mod turned_values;
 mod value_scaling;
@@ -30,8 +31,8 @@ mod warp_attention;
 pub use all_gather::{AllGatherKernel, Gathered};
 pub use attention::{
     AttentionExtents, AttentionKernel, AttentionLayout, AttentionProblem, AttentionTile, Band, BandEdge,
-    FP8_KEYS_OF_SUM, Pages, RowStatistics, RowStores, Scores, SectionTurns, columns as value_columns,
-    lines as head_lines, operand_lines,
+    FP8_KEYS_OF_SUM, Pages, RowStatistics, RowStores, Scores, columns as value_columns, lines as head_lines,
+    operand_lines,
 };
 pub use attention_backward::{
     AttentionBackwardKernel, AttentionRowsKernel, AttentionSinksKernel, BackwardLayout, BackwardOutput,
@@ -56,6 +57,7 @@ pub use rows::{ColumnTotals, RowsKernel};
 pub use score_gradients::ScoreGradients;
 pub use score_program::{ScoreCap, ScoreProgram};
 pub use tile::Tile;
+pub use tile_counter::TileCounterKernel;
 pub use transposed::{TileOperand, TransposedKernel};
 pub use turned_values::TurnedValuesKernel;
 pub use value_scaling::ValueScaling;
@@ -110,6 +112,8 @@ pub enum Body {
     Attention(Box<AttentionKernel>),
     /// The same by warps that bring their tiles themselves.
     WarpAttention(Box<WarpAttentionKernel>),
+    /// The counter that blocks draw tiles from.
+    TileCounter(TileCounterKernel),
     /// Rows of an attention from those of all parts of their keys.
     AttentionCombination(Box<AttentionCombinationKernel>),
     /// Values of an attention with keys side by side.
@@ -177,6 +181,7 @@ impl Body {
             }
             Self::DepthwiseFilter(kernel) => (vec![kernel.gradient, kernel.windows.image], Vec::new()),
             Self::Gemm(kernel) => (kernel.loads().collect(), kernel.stores()),
+            Self::TileCounter(TileCounterKernel) => (Vec::new(), Vec::new()),
             Self::Combine(kernel) if kernel.parts > 1 => (Vec::new(), Vec::new()),
             Self::Combine(kernel) => {
                 let totals = kernel.accumulations.iter().map(|accumulation| accumulation.target).collect();

@@ -8,7 +8,6 @@ mod model;
 mod pages;
 pub(super) mod plan;
 pub(super) mod scaling;
-mod walk;
 
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
@@ -20,7 +19,7 @@ use crate::fusion::is_attention;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{
     AttentionCombinationKernel, AttentionKernel, AttentionProblem, AttentionTile, Body, Kernel, MmaType, Parameter,
-    TurnedValuesKernel, WGMMA_ROWS,
+    TileCounterKernel, TurnedValuesKernel, WGMMA_ROWS,
 };
 use crate::support::attention_records::{
     F8_MANDATORY, F8F_FACTORS, F8F_O, F8F_PRE, F8F_STATS, F8F_STRIDES, FAF_PAGE_POW2, FAF_PAGE_TABLE, FAF_PAGE_TYPE,
@@ -112,7 +111,7 @@ const MOST_CONSUMERS: u32 = 2;
 /// The largest share of multiprocessors with a tile where blocks share keys (AT-K23).
 const FILLED: f64 = 0.8;
 
-/// Configs of an offer.
+/// Configs of an offer, beside the first with the other scheduler.
 const MOST_CONFIGS: usize = 12;
 
 /// The tile of a block.
@@ -123,11 +122,12 @@ struct Config {
     stages: u32,
     pack_heads: bool,
     splits: u32,
+    draws: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { queries: 128, keys: 64, stages: 2, pack_heads: false, splits: 1 }
+        Self { queries: 128, keys: 64, stages: 2, pack_heads: false, splits: 1, draws: false }
     }
 }
 
@@ -141,6 +141,11 @@ const FIELDS: &[Field<Config>] = &[
         set: |config, value| config.pack_heads = value != 0,
     },
     Field { knob: Knob::SplitK, get: |config| config.splits, set: |config, value| config.splits = value },
+    Field {
+        knob: Knob::TileScheduler,
+        get: |config| u32::from(config.draws),
+        set: |config, value| config.draws = value != 0,
+    },
 ];
 
 /// The offer of an attention.
@@ -207,17 +212,19 @@ impl Offer for Offered {
             let Choice { tile, packed, parts } = choice;
             let AttentionTile { keys, stages, .. } = tile;
             let splits = u32::try_from(parts).unwrap_or(1);
-            let config = Config { queries: tile.queries(), keys, stages, pack_heads: packed > 1, splits };
-            let estimate = model::estimate(&self.plan, (tile, packed, parts), device);
+            let (estimate, draws) = model::price(&self.plan, (tile, packed, parts), device);
+            let config = Config { queries: tile.queries(), keys, stages, pack_heads: packed > 1, splits, draws };
             (estimate, EngineConfig::of_fields(NAME, FIELDS, &config), None)
         });
         let mut ranking = ranked(priced.collect(), 1e6);
         ranking.truncate(MOST_CONFIGS);
+        let other = ranking.first().and_then(with_other_scheduler);
+        ranking.splice(1..1, other);
         ranking
     }
 
     fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel {
-        let Config { queries, keys, stages, pack_heads, splits } = config.fields(FIELDS);
+        let Config { queries, keys, stages, pack_heads, splits, draws } = config.fields(FIELDS);
         let tile = AttentionTile { consumers: queries / WGMMA_ROWS, keys, stages };
         let plan = &self.plan;
         let packed = if pack_heads { plan.group() } else { 1 };
@@ -225,9 +232,8 @@ impl Offer for Offered {
         if problem.operand == MmaType::Fp8 {
             problem.pages[1] = None; // values come out of their pages as they are turned
         }
-        let units = problem.places(tile.queries());
-        let blocks = units.min(i64::from(device.sm_count));
-        problem.turns = plan.turns(&problem, tile, blocks);
+        let blocks = problem.units(tile.queries()).min(i64::from(device.sm_count));
+        problem.draws = draws;
         let kernel = AttentionKernel {
             maps: plan.maps(tile, packed),
             problem,
@@ -242,10 +248,12 @@ impl Offer for Offered {
         let mut builder = KernelBuilder::new(&plan.graph, config);
         let turned = (plan.problem.operand == MmaType::Fp8).then(|| self.push_turned(&mut builder));
         let combination = (splits > 1).then(|| plan.combination(&kernel.problem));
+        let counter = kernel.problem.draws.then(|| push_tile_counter(&mut builder));
         let region = |floats| Parameter::Workspace { offset: builder.region(floats) };
         let regions = combination.iter().flat_map(|it| it.problem.part_floats()).map(region).collect::<Vec<_>>();
         let touched = self.touched(kernel.problem.touched());
-        let parameters = maps(&kernel, turned).into_iter().chain(touched).chain(regions.clone()).collect();
+        let parameters =
+            maps(&kernel, turned).into_iter().chain(touched).chain(counter).chain(regions.clone()).collect();
         builder.push("attention", shape, parameters, Body::Attention(Box::new(kernel)));
         if let Some(kernel) = combination {
             self.push_combination(&mut builder, kernel, regions);
@@ -255,11 +263,27 @@ impl Offer for Offered {
     }
 }
 
+/// A config whose blocks come by their tiles otherwise, where they do not share the keys of one.
+fn with_other_scheduler(ranked: &RankedConfig) -> Option<RankedConfig> {
+    let config: Config = ranked.config.fields(FIELDS);
+    let other = Config { draws: !config.draws, ..config };
+    let config = EngineConfig::of_fields(NAME, FIELDS, &other);
+    (other.splits == 1).then(|| RankedConfig { config, ..ranked.clone() })
+}
+
 /// Parameters of a kernel's maps, of which values may lie in the workspace.
 fn maps(kernel: &AttentionKernel, turned: Option<u64>) -> [Parameter; 3] {
     let [q, k, v] = kernel.maps;
     let values = turned.map_or(Parameter::TensorMap(v), |offset| Parameter::IntermediateMap { map: v, offset });
     [Parameter::TensorMap(q), Parameter::TensorMap(k), values]
+}
+
+/// Adds the function that sets the counter of tiles to 0; gives the parameter of what draws from it.
+fn push_tile_counter(builder: &mut KernelBuilder) -> Parameter {
+    let counter = Parameter::Workspace { offset: builder.region(TileCounterKernel::WORDS) };
+    let shape = Shape::line_of_blocks(1, TileCounterKernel::THREADS);
+    builder.push("tile_counter", shape, vec![counter], Body::TileCounter(TileCounterKernel));
+    counter
 }
 
 impl Offered {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::boxes::{self, are_offsets, boxes, has_vectors, is_boxed};
-use super::walk::Walk;
 use super::{pages, scaling};
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
@@ -15,8 +14,8 @@ use crate::graph::{
 };
 use crate::kernel::{
     AttentionCombinationKernel, AttentionExtents, AttentionProblem, AttentionTile, Band, BandEdge, Body,
-    DropoutMaskKernel, Dropping, ForwardDropout, MmaType, RowStatistics, RowStores, ScoreProgram, Scores, SectionTurns,
-    StageProgram, TensorMap,
+    DropoutMaskKernel, Dropping, ForwardDropout, MmaType, RowStatistics, RowStores, ScoreProgram, Scores, StageProgram,
+    TensorMap,
 };
 
 /// An attention as it is computed.
@@ -103,7 +102,7 @@ impl Plan {
             offsets,
             dropout,
             section: 1,
-            turns: None,
+            draws: false,
             parts: 1,
         };
         Ok(Self { graph: Arc::clone(graph), sources, problem, mask })
@@ -145,22 +144,6 @@ impl Plan {
         let power = 1 << (i64::BITS - 1 - held.leading_zeros());
         let heads = extents.batches * extents.heads / packed;
         even_section(heads, power * group.max(1), group.max(1))
-    }
-
-    /// How blocks walk the sections of a problem in steps of a tile: each from a turn on, where that is expected to end earlier.
-    pub(super) fn turns(&self, problem: &AttentionProblem, tile: AttentionTile, blocks: i64) -> Option<SectionTurns> {
-        let (extents, queries) = (problem.extents, tile.queries());
-        let (heads, tiles) = (extents.row_heads(), problem.section * problem.row_tiles(queries));
-        let sections = Walk::MOST_TILES / tiles.max(1);
-        if !problem.band.slopes() || problem.parts > 1 || problem.section >= heads || tiles < blocks || sections < 2 {
-            return None;
-        }
-        let turns = SectionTurns { blocks, turns: (tiles + blocks - 1) / blocks };
-        let mut steps: Vec<i64> = self.steps([queries, tile.keys], extents.packed).collect();
-        steps.reverse();
-        let heads = heads.min(sections * problem.section);
-        let walk = Walk { steps: &steps, heads, section: problem.section, blocks };
-        (walk.longest(Some(turns)) < walk.longest(None)).then_some(turns)
     }
 
     /// Registers of a thread for what is read two columns at a time, and for random numbers.
