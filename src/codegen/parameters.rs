@@ -42,6 +42,7 @@ pub(super) fn spell(graph: &FinalizedGraph, function: &Function, used: &mut Used
         Parameter::FirstHead(_) => "const int first_head".to_owned(),
         // what is told comes last, and is spelled with the text that reads it
         Parameter::Int(_) | Parameter::Long(_) => String::new(),
+        Parameter::TileCounter { .. } => "unsigned* tile_counter".to_owned(),
         Parameter::Workspace { .. } => {
             partials += 1;
             format!("float* __restrict__ partial{}", partials - 1)

@@ -63,7 +63,7 @@ impl<'a> Bindings<'a> {
                 }
                 Parameter::Scalar(id) => bindings.bind_scalar(graph, inputs, id)?,
                 Parameter::Constant { .. } | Parameter::Workspace { .. } | Parameter::Accumulators { .. } => {}
-                Parameter::Intermediate { .. } | Parameter::IntermediateMap { .. } => {}
+                Parameter::Intermediate { .. } | Parameter::IntermediateMap { .. } | Parameter::TileCounter { .. } => {}
                 Parameter::OwnRank { .. } | Parameter::AbsentRank | Parameter::FirstHead(_) => {}
                 Parameter::Int(_) | Parameter::Long(_) => {}
             }
@@ -142,6 +142,7 @@ impl<'a> Bindings<'a> {
             Parameter::Long(number) => Some(Argument::LongLong(number)),
             Parameter::Constant { bits, .. } => Some(Argument::Float(f32::from_bits(bits))),
             Parameter::Workspace { offset }
+            | Parameter::TileCounter { offset }
             | Parameter::Accumulators { offset, .. }
             | Parameter::Intermediate { offset, .. } => self.workspace_at(offset).map(Argument::Pointer),
         };

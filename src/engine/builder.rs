@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::EngineConfig;
 use crate::graph::{FinalTensor, FinalizedGraph, TensorId};
-use crate::kernel::{Body, Function, Kernel, Launch, Parameter, WORKSPACE_ALIGNMENT};
+use crate::kernel::{Body, Function, Kernel, Launch, Parameter, TileCounterKernel, WORKSPACE_ALIGNMENT};
 
 /// What lowering adds functions to; the only maker of a [`Kernel`].
 #[derive(Debug)]
@@ -101,6 +101,14 @@ impl KernelBuilder {
         let launch =
             Launch { function, grid, cluster: body.cluster(), block, shared_bytes, starts_early: true, parameters };
         self.kernel.functions.push(Function { launch, body, graph: None });
+    }
+
+    /// Adds the function that sets a counter of tiles to 0; gives the parameter of those that draw from it, one after the other.
+    pub(super) fn push_tile_counter(&mut self) -> Parameter {
+        let counter = Parameter::TileCounter { offset: self.region(TileCounterKernel::WORDS) };
+        let shape = Shape::line_of_blocks(1, TileCounterKernel::THREADS);
+        self.push("tile_counter", shape, vec![counter], Body::TileCounter(TileCounterKernel));
+        counter
     }
 
     /// Launches the last functions once more, each from another head on, behind all that is launched until then.

@@ -51,6 +51,11 @@ pub enum Parameter {
         /// Byte offset, a multiple of 256.
         offset: u64,
     },
+    /// Pointer to the counter in the plan's workspace that blocks draw tiles from.
+    TileCounter {
+        /// Byte offset, a multiple of 256.
+        offset: u64,
+    },
     /// Pointer to a virtual tensor of the kernel's graph that lies in the plan's workspace, between two launches.
     Intermediate {
         /// The tensor.
@@ -97,6 +102,7 @@ impl Parameter {
             },
             Self::Accumulators { offset, is_integer } => Self::Accumulators { offset: offset + behind, is_integer },
             Self::Workspace { offset } => Self::Workspace { offset: offset + behind },
+            Self::TileCounter { offset } => Self::TileCounter { offset: offset + behind },
             Self::Intermediate { tensor, offset } => Self::Intermediate { tensor, offset: offset + behind },
             Self::IntermediateMap { map, offset } => Self::IntermediateMap { map, offset: offset + behind },
             Self::Scalar(_) | Self::Constant { .. } | Self::OwnRank { .. } | Self::AbsentRank => self,

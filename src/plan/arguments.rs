@@ -99,6 +99,7 @@ impl Arguments {
     ) -> Result<(), Error> {
         match parameter {
             Parameter::Workspace { offset }
+            | Parameter::TileCounter { offset }
             | Parameter::Accumulators { offset, .. }
             | Parameter::Intermediate { offset, .. } => {
                 self.push_variable(Variable::Workspace(*offset));

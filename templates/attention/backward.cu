@@ -17,6 +17,9 @@ const unsigned shared = fw_uniform(fw_shared_address(shared_bytes));
 const unsigned warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
 const unsigned full = shared + ${ barriers }$, empty = full + ${ 8 * stages }$;  // mbarriers for each stage
 const unsigned own_full = empty + ${ 8 * stages }$, own_empty = own_full + 8;  // and for own rows
+<%- if drawn %>
+unsigned* const drawn = reinterpret_cast<unsigned*>(shared_bytes + ${ drawn }$);  // the tile that the producer drew
+<%- endif %>
 if (threadIdx.x == 0) {
 fw_tma_prefetch(&map0);
 fw_tma_prefetch(&map1);
@@ -28,7 +31,7 @@ fw_mbarrier_init(full + 8 * stage, ${ arrivals }$);
 fw_mbarrier_init(empty + 8 * stage, ${ 4 * consumers }$);  // warps that multiply what is in it
 }
 fw_mbarrier_init(own_full, 1);
-fw_mbarrier_init(own_empty, ${ 4 * consumers }$);
+fw_mbarrier_init(own_empty, ${ 4 * consumers + readers }$);
 fw_mbarrier_init_fence();
 }
 __syncthreads();

@@ -14,7 +14,14 @@ ${ line }$
 <%- endfor %>
 unsigned stage = 0, parity = 0, own_parity = 0;
 #pragma unroll 1
+<%- if draws %>
+for (;; own_parity ^= 1) {
+fw_mbarrier_wait(own_full, own_parity);
+const unsigned unit = fw_uniform(*drawn);
+if (unit >= ${ units }$u) break;
+<%- else %>
 for (unsigned unit = ${ first }$, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
+<%- endif %>
 ${ unit }$
 const int first_row = m0 + consumer * 64, row = first_row + warp % 4 * 16 + lane / 4;
 const int own_last = min(first_row + 64, rows) - 1;
@@ -68,8 +75,10 @@ float largest_y = 0.0f;
 <%- endif %>
 unsigned before = 0;  // the stage of the step before, whose rows are multiplied by what its scores became
 if (begin < end) {
+<%- if not draws %>
 fw_mbarrier_wait(own_full, own_parity);
 own_parity ^= 1;
+<%- endif %>
 if (own == 0) skip((end - begin) * ${ members }$);
 }
 int block = own_begin;
@@ -100,7 +109,10 @@ fw_wgmma_wait<0>();
 release(before);
 skip(end - own_end);
 }
-if (begin < end && lane == 0) fw_mbarrier_arrive(own_empty);
+<%- if draws %>
+__syncwarp();
+<%- endif %>
+if (<% if not draws %>begin < end && <% endif %>lane == 0) fw_mbarrier_arrive(own_empty);
 <%- if kept %>
 ${ kept }$
 <%- endif %>

@@ -3,14 +3,23 @@
 if (warp == 0 && fw_elect()) {
 unsigned stage = 0, parity = 1, own_parity = 1;
 #pragma unroll 1
-for (unsigned unit = ${ first }$, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
+for (unsigned unit = ${ first }$<% if not draws %>, turn = 0<% endif %>; unit < ${ units }$u; <% if not draws %>++turn, <% endif %>unit = ${ next }$) {
 ${ unit }$
 <%- for line in sequences %>
 ${ line }$
 <%- endfor %>
+<%- if not draws %>
 if (begin >= end) continue;
+<%- endif %>
 fw_mbarrier_wait(own_empty, own_parity);
 own_parity ^= 1;
+<%- if draws %>
+*drawn = unit;
+if (begin >= end) {  // its rows are zeros
+fw_mbarrier_arrive(own_full);
+continue;
+}
+<%- endif %>
 fw_mbarrier_expect(own_full, ${ own_bytes }$);
 <%- for line in own_lines %>
 fw_tma_load(shared + ${ line.at }$, &${ line.map }$, own_full, ${ line.element }$, ${ line.coordinates }$);
@@ -29,11 +38,25 @@ if (++stage == ${ stages }$) stage = 0, parity ^= 1;
 }
 }
 }
+<%- if draws %>
+fw_mbarrier_wait(own_empty, own_parity);
+*drawn = ${ units }$u;  // no tile is left
+fw_mbarrier_arrive(own_full);
+<%- endif %>
 <%- if copies_rows %>
 } else if (warp == 1) {  // statistics and Δ of queries
-unsigned stage = 0, parity = 1;
+unsigned stage = 0, parity = 1<% if draws %>, own_parity = 0<% endif %>;
 #pragma unroll 1
+<%- if draws %>
+for (;; own_parity ^= 1) {
+fw_mbarrier_wait(own_full, own_parity);
+const unsigned unit = *drawn;
+__syncwarp();
+if (lane == 0) fw_mbarrier_arrive(own_empty);
+if (unit >= ${ units }$u) break;
+<%- else %>
 for (unsigned unit = ${ first }$, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
+<%- endif %>
 ${ unit }$
 if (begin >= end) continue;
 #pragma unroll 1

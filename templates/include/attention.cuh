@@ -26,9 +26,12 @@ __device__ __forceinline__ unsigned fw_uniform(unsigned x) {
 }
 
 //@ fw_draw
-// The next tile of a walk that blocks draw from a counter; each has that of its own number first.
-__device__ __forceinline__ unsigned fw_draw(float* counter) {
-  return gridDim.x + atomicAdd(reinterpret_cast<unsigned*>(counter), 1u);
+// The next of so many tiles, which blocks draw from a counter; each block has that of its own number first. Each draws once in vain, so that
+// there are as many draws as tiles: the last of all leaves 0 to the next launch.
+__device__ __forceinline__ unsigned fw_draw(unsigned* counter, unsigned tiles) {
+  const unsigned before = atomicAdd(counter, 1u);
+  if (before == tiles - 1) *counter = 0;
+  return gridDim.x + before;
 }
 
 //@ primitive fw_behind

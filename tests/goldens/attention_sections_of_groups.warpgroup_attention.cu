@@ -71,9 +71,9 @@
 
 //@ program
 extern "C" __global__ void __launch_bounds__(32)
-fw_tile_counter(float* __restrict__ partial0) {
+fw_tile_counter(unsigned* tile_counter) {
   fw_wait_for_previous_launch();
-  if (threadIdx.x == 0) *reinterpret_cast<unsigned*>(partial0) = 0;
+  if (threadIdx.x == 0) *tile_counter = 0;
 }
 
 //@ program
@@ -87,7 +87,7 @@ fw_attention_1(const __grid_constant__ fw_tensor_map map0,
   const float t3,
   fw_f16* __restrict__ p_t9_matmul,
   float* __restrict__ p_t7_softmax,
-  float* __restrict__ partial0) {
+  unsigned* tile_counter) {
   FW_SHARED(shared_bytes);
   FW_ACCUMULATORS_float(64);
   const unsigned shared = fw_uniform(fw_shared_address(shared_bytes));
@@ -119,7 +119,7 @@ fw_attention_1(const __grid_constant__ fw_tensor_map map0,
     if (warp == 0 && fw_elect()) {
       unsigned k_stage = 0, k_parity = 1, v_stage = 0, v_parity = 1, q_parity = 1;
 #pragma unroll 1
-      for (unsigned unit = blockIdx.x; unit < 16u; unit = fw_draw(partial0)) {
+      for (unsigned unit = blockIdx.x; unit < 16u; unit = fw_draw(tile_counter, 16u)) {
         const unsigned head = unit % 4u;
         const int m0 = (3 - int(unit / 4u)) * 64;
         const unsigned b = head / 2u, h = head % 2u;

@@ -11,8 +11,8 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::tap_rows::{self, Configs};
 use crate::{
-    attention_parts, cases, clusters, data, evaluated, hopper, machine_code, modes, pipeline, sample, stationary,
-    stored_gradients, tier, warp_attention,
+    attention_draws, attention_parts, cases, clusters, data, evaluated, hopper, machine_code, modes, pipeline, sample,
+    stationary, stored_gradients, tier, warp_attention,
 };
 
 /// Chips with a newer NVRTC; sm_70 needs a 12.x one.
@@ -122,6 +122,11 @@ pub(crate) fn trials() -> Vec<Trial> {
             |build| compile(&build.request(), &build.source),
         ));
         trials.extend(attention_parts::trials(
+            "nvrtc",
+            || Ok(pipeline::typical_device()),
+            |build| compile(&build.request(), &build.source),
+        ));
+        trials.extend(attention_draws::trials(
             "nvrtc",
             || Ok(pipeline::typical_device()),
             |build| compile(&build.request(), &build.source),

@@ -48,7 +48,7 @@ struct ProducerText {
     /// Whether tiles are drawn.
     draws: bool,
     units: Number,
-    next: &'static str,
+    next: String,
     unit: String,
     /// Whether steps are left out whose blocks of scores are.
     leaves_out: bool,
@@ -104,7 +104,7 @@ struct ConsumerText {
     /// Whether the producer tells which tile it drew.
     draws: bool,
     units: Number,
-    next: &'static str,
+    next: String,
     unit: String,
     /// Whether steps are left out whose blocks of scores are.
     leaves_out: bool,
@@ -223,12 +223,13 @@ struct Forward<'a, 'u> {
 
 impl Forward<'_, '_> {
     /// The next unit of a block. Where tiles differ and are not drawn, blocks that had the longest of a turn have the shortest of the next.
-    fn next(&self) -> &'static str {
+    fn next(&self) -> String {
+        let draw = || format!("fw_draw(tile_counter, {}u)", self.rows.units());
         match (self.kernel.problem.draws, self.rows.is_causal()) {
-            (true, _) if self.is_paged() => "__shfl_sync(0xffffffffu, lane == 0 ? fw_draw(partial0) : 0u, 0)",
-            (true, _) => "fw_draw(partial0)",
-            (false, true) => "turn * gridDim.x + (turn % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x)",
-            (false, false) => "unit + gridDim.x",
+            (true, _) if self.is_paged() => format!("__shfl_sync(0xffffffffu, lane == 0 ? {} : 0u, 0)", draw()),
+            (true, _) => draw(),
+            (false, true) => "turn * gridDim.x + (turn % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x)".to_owned(),
+            (false, false) => "unit + gridDim.x".to_owned(),
         }
     }
 

@@ -19,7 +19,7 @@ use crate::fusion::is_attention;
 use crate::graph::{FinalizedGraph, TensorId};
 use crate::kernel::{
     AttentionCombinationKernel, AttentionKernel, AttentionProblem, AttentionTile, Body, Kernel, MmaType, Parameter,
-    TileCounterKernel, TurnedValuesKernel, WGMMA_ROWS,
+    TurnedValuesKernel, WGMMA_ROWS,
 };
 use crate::support::attention_records::{
     F8_MANDATORY, F8F_FACTORS, F8F_O, F8F_PRE, F8F_STATS, F8F_STRIDES, FAF_PAGE_POW2, FAF_PAGE_TABLE, FAF_PAGE_TYPE,
@@ -248,7 +248,7 @@ impl Offer for Offered {
         let mut builder = KernelBuilder::new(&plan.graph, config);
         let turned = (plan.problem.operand == MmaType::Fp8).then(|| self.push_turned(&mut builder));
         let combination = (splits > 1).then(|| plan.combination(&kernel.problem));
-        let counter = kernel.problem.draws.then(|| push_tile_counter(&mut builder));
+        let counter = kernel.problem.draws.then(|| builder.push_tile_counter());
         let region = |floats| Parameter::Workspace { offset: builder.region(floats) };
         let regions = combination.iter().flat_map(|it| it.problem.part_floats()).map(region).collect::<Vec<_>>();
         let touched = self.touched(kernel.problem.touched());
@@ -276,14 +276,6 @@ fn maps(kernel: &AttentionKernel, turned: Option<u64>) -> [Parameter; 3] {
     let [q, k, v] = kernel.maps;
     let values = turned.map_or(Parameter::TensorMap(v), |offset| Parameter::IntermediateMap { map: v, offset });
     [Parameter::TensorMap(q), Parameter::TensorMap(k), values]
-}
-
-/// Adds the function that sets the counter of tiles to 0; gives the parameter of what draws from it.
-fn push_tile_counter(builder: &mut KernelBuilder) -> Parameter {
-    let counter = Parameter::Workspace { offset: builder.region(TileCounterKernel::WORDS) };
-    let shape = Shape::line_of_blocks(1, TileCounterKernel::THREADS);
-    builder.push("tile_counter", shape, vec![counter], Body::TileCounter(TileCounterKernel));
-    counter
 }
 
 impl Offered {

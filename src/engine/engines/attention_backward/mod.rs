@@ -122,7 +122,10 @@ const DRAWN_AT_ONCE: u32 = 4;
 
 const MOST_STAGES: u32 = 4;
 
-/// Configs of an offer.
+/// Multiplying warpgroups of a block, at most.
+const MOST_CONSUMERS: u32 = 3;
+
+/// Configs of an offer, beside the first with drawn tiles.
 const MOST_CONFIGS: usize = 12;
 
 /// The tiles of the passes.
@@ -133,11 +136,13 @@ struct Config {
     step: u32,
     /// Whether gradients of scores are left in the workspace.
     stores: bool,
+    /// Whether blocks draw their tiles.
+    draws: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { queries: 128, keys: 128, step: 64, stores: false }
+        Self { queries: 128, keys: 128, step: 64, stores: false, draws: false }
     }
 }
 
@@ -150,7 +155,23 @@ const FIELDS: &[Field<Config>] = &[
         get: |config| u32::from(config.stores),
         set: |config, value| config.stores = value == 1,
     },
+    Field {
+        knob: Knob::TileScheduler,
+        get: |config| u32::from(config.draws),
+        set: |config, value| config.draws = value == 1,
+    },
 ];
+
+/// What passes find in the workspace.
+#[derive(Clone, Copy, Debug)]
+struct Memory<'a> {
+    /// What is known of queries, and what else a pass is told.
+    regions: &'a [Parameter],
+    /// Heads as FP16.
+    halves: Option<[u64; 4]>,
+    /// The counter of tiles, where blocks draw these.
+    counter: Option<Parameter>,
+}
 
 /// The offer of a backward pass.
 #[derive(Debug)]
@@ -196,9 +217,11 @@ impl Offered {
     }
 
     fn configs(&self) -> impl Iterator<Item = Config> + use<> {
-        let rows = || (1..=3).map(|consumers| consumers * WGMMA_ROWS);
+        let rows = || (1..=MOST_CONSUMERS).map(|consumers| consumers * WGMMA_ROWS);
         let of = move |queries: u32, stores: bool| {
-            rows().flat_map(move |keys| STEPS.iter().map(move |&step| Config { queries, keys, step, stores }))
+            rows().flat_map(move |keys| {
+                STEPS.iter().map(move |&step| Config { queries, keys, step, stores, draws: false })
+            })
         };
         let stored = (1..=queries::MOST_PARTS_OF_TILE).flat_map(move |parts| of(parts * WGMMA_ROWS, true));
         rows().flat_map(move |queries| of(queries, false)).chain(stored)
@@ -222,13 +245,19 @@ impl Offer for Offered {
                 ranking.extend(later.iter().find(|it| is_stored(it) == stored).cloned());
             }
         }
+        // what drawing gains was not measured: it is no first choice
+        if let Some(drawn) = ranking.first().filter(|_| self.has_turns(device)).map(with_drawn_tiles) {
+            ranking.insert(1, drawn);
+        }
         ranking
     }
 
     fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel {
         let plan = &self.plan;
-        let passes = self.passes(&config.fields(FIELDS), device);
+        let config_of_passes: Config = config.fields(FIELDS);
+        let passes = self.passes(&config_of_passes, device);
         let mut builder = KernelBuilder::new(&plan.graph, config);
+        let counter = config_of_passes.draws.then(|| builder.push_tile_counter());
         let halves = plan.push_half_rows(&mut builder);
         // a step may begin beside the last queries of a part that is stored together, and end beyond them
         let regions = plan.push_rows(&mut builder, 2 * STEPS[0]);
@@ -236,14 +265,28 @@ impl Offer for Offered {
             self.push_bias(&mut builder, [statistics, delta], device);
         }
         if let Some(passes) = passes {
-            self.push_passes(&mut builder, passes, (&regions[..2], halves), device);
+            let memory = Memory { regions: &regions[..2], halves, counter };
+            self.push_passes(&mut builder, passes, memory, device);
         }
         plan.mask.iter().for_each(|mask| push_mask(&mut builder, &plan.graph, mask));
         builder.finish()
     }
 }
 
+/// The config whose blocks draw their tiles.
+fn with_drawn_tiles(ranked: &RankedConfig) -> RankedConfig {
+    let config = Config { draws: true, ..ranked.config.fields(FIELDS) };
+    RankedConfig { config: EngineConfig::of_fields(NAME, FIELDS, &config), ..ranked.clone() }
+}
+
 impl Offered {
+    /// Whether there are more tiles than multiprocessors.
+    fn has_turns(&self, device: &Device) -> bool {
+        let extents = self.plan.extents;
+        let tiles = extents.queries.max(extents.keys) / i64::from(WGMMA_ROWS * MOST_CONSUMERS);
+        extents.batches * extents.heads * tiles > i64::from(device.sm_count)
+    }
+
     /// The gradient of the bias, from the statistics and Δ.
     fn push_bias(&self, builder: &mut KernelBuilder, regions: [Parameter; 2], device: &Device) {
         let Some(kernel) = bias::kernel(&self.plan, device) else { return };
@@ -261,12 +304,12 @@ impl Offered {
         builder.push("attention_bias", shape, parameters, Body::AttentionBias(Box::new(kernel)));
     }
 
-    /// A pass with the regions of what is known of queries, and of heads as FP16.
+    /// A pass, with further parameters.
     fn push(
         &self,
         builder: &mut KernelBuilder,
         kernel: AttentionBackwardKernel,
-        (regions, halves): (&[Parameter], Option<[u64; 4]>),
+        Memory { regions, halves, counter }: Memory<'_>,
         device: &Device,
     ) {
         let plan = &self.plan;
@@ -283,7 +326,7 @@ impl Offered {
             None => Parameter::TensorMap(map),
         });
         let others = program_parameters(reads.into_iter(), &stores, |id| plan.is_scalar(id));
-        let parameters = maps.chain(others).chain(regions.iter().copied()).collect();
+        let parameters = maps.chain(others).chain(regions.iter().copied()).chain(counter).collect();
         let name = if of_keys { "attention_backward_keys" } else { "attention_backward_queries" };
         builder.push(name, shape, parameters, Body::AttentionBackward(Box::new(kernel)));
     }

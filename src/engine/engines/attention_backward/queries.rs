@@ -4,7 +4,7 @@
 use super::super::attention::boxes::boxes;
 use super::super::attention::plan::held_by_l2;
 use super::plan::Plan;
-use super::{Config, Offered, Pass};
+use super::{Config, Memory, Offered, Pass};
 use crate::device::Device;
 use crate::engine::builder::{KernelBuilder, Shape};
 use crate::engine::lowering::program_parameters;
@@ -76,7 +76,7 @@ impl Offered {
         &self,
         builder: &mut KernelBuilder,
         (pass, queries): (Pass, Queries),
-        (regions, halves): (&[Parameter], Option<[u64; 4]>),
+        memory: Memory<'_>,
         device: &Device,
     ) {
         let (gradients, all) = (queries.gradients, self.plan.extents.batches * self.plan.extents.key_heads[0]);
@@ -84,17 +84,18 @@ impl Offered {
         // of dynamic shapes one text does for all numbers of launches
         let is_dynamic = self.plan.graph.is_dynamic();
         let launched = Some(gradients.heads).filter(|&heads| heads < all || is_dynamic);
-        let mut kernel = self.kernel(pass, device);
+        let mut kernel = self.kernel(pass, memory, device);
         kernel.problem.gradients = Some(gradients);
         kernel.problem.of_launch = launched;
         kernel.problem.pairs = self.plan.pairs(&kernel.problem, kernel.tile.rows(), device);
         if let (Some(scaling), Some(of_graph)) = (&mut kernel.problem.scaling, &self.plan.scaling) {
             scaling.largest = of_graph.passes.largest;
         }
-        let regions = regions.iter().copied().chain([Parameter::Workspace { offset }]);
+        let regions = memory.regions.iter().copied().chain([Parameter::Workspace { offset }]);
         let told = launched.map(|_| Parameter::FirstHead(0));
-        self.push(builder, kernel, (&regions.chain(told).collect::<Vec<_>>(), halves), device);
-        self.push_queries(builder, queries, (offset, halves), device);
+        let regions: Vec<Parameter> = regions.chain(told).collect();
+        self.push(builder, kernel, Memory { regions: &regions, ..memory }, device);
+        self.push_queries(builder, queries, (offset, memory.halves), device);
         for first in (gradients.heads..all).step_by(usize::try_from(gradients.heads).unwrap_or(usize::MAX)) {
             // heads of keys, and of queries
             builder.repeat([first, first * gradients.members]);
@@ -186,9 +187,11 @@ fn chunk_map(keys: TensorMap, gradients: ScoreGradients, tile: QueriesTile) -> T
 }
 
 impl Plan {
-    /// Whether blocks have tiles in pairs: where tiles differ, and there are more of them than multiprocessors.
+    /// Whether blocks have tiles in pairs: where tiles differ and are not drawn, and there are more of them than multiprocessors.
     fn pairs(&self, problem: &BackwardProblem, rows: u32, device: &Device) -> bool {
-        self.slopes_steps() && problem.launched() * problem.row_tiles(rows) > i64::from(device.sm_count)
+        self.slopes_steps()
+            && !problem.draws
+            && problem.launched() * problem.row_tiles(rows) > i64::from(device.sm_count)
     }
 }
 
@@ -222,16 +225,10 @@ impl Offered {
     }
 
     /// Adds the passes, the one that leaves gradients of scores last.
-    pub(super) fn push_passes(
-        &self,
-        builder: &mut KernelBuilder,
-        passes: Passes,
-        memory: (&[Parameter], Option<[u64; 4]>),
-        device: &Device,
-    ) {
+    pub(super) fn push_passes(&self, builder: &mut KernelBuilder, passes: Passes, memory: Memory<'_>, device: &Device) {
         let leaves = |pass: &Pass| passes.queries.is_some() && pass.has_sums();
         for pass in passes.all.iter().filter(|pass| !leaves(pass)) {
-            self.push(builder, self.kernel(pass.clone(), device), memory, device);
+            self.push(builder, self.kernel(pass.clone(), memory, device), memory, device);
         }
         let left = passes.all.iter().find(|pass| leaves(pass));
         if let Some((pass, queries)) = left.cloned().zip(passes.queries) {
@@ -240,8 +237,10 @@ impl Offered {
     }
 
     /// The kernel of a pass.
-    pub(super) fn kernel(&self, Pass { of_keys, tile, outputs }: Pass, device: &Device) -> AttentionBackwardKernel {
-        let problem = self.plan.problem(of_keys, outputs, held_by_l2(device));
+    fn kernel(&self, pass: Pass, memory: Memory<'_>, device: &Device) -> AttentionBackwardKernel {
+        let Pass { of_keys, tile, outputs } = pass;
+        let draws = memory.counter.is_some();
+        let problem = BackwardProblem { draws, ..self.plan.problem(of_keys, outputs, held_by_l2(device)) };
         let pairs = self.plan.pairs(&problem, tile.rows(), device);
         AttentionBackwardKernel {
             maps: self.plan.maps(of_keys, tile),
