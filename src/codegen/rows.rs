@@ -18,11 +18,11 @@ use crate::kernel::{Access, Accumulation, Number, Phase, RowsKernel};
 const RESIDENT_THREADS: u32 = 768;
 const MOST_RESIDENT_THREADS: u32 = 1024;
 
-/// Elements that a thread keeps from phase to phase, up to which it has enough of 64 registers, and where it reads them again behind what is stored: norms of
-/// 197 to 16,384 rows took 0.89 to 1.03 times as long so on an H200, and with 40 elements or more that were kept up to 1.2 times, as these spilled
-/// (`docs/performance-notes.md`, "What memory bounds, drawn").
+/// Elements that a thread keeps from phase to phase, up to which it has enough of 64 registers, and where it reads them again behind what is stored, with
+/// and without a question whether they are there: norms of 197 to 16,384 rows took 0.89 to 1.03 times as long so on an H200, and with more elements that
+/// were kept up to 1.2 times, as these spilled (`docs/performance-notes.md`, "What memory bounds, drawn").
 const FEW_ELEMENTS: i64 = 32;
-const FEW_ELEMENTS_BESIDE_STATISTICS: i64 = 48;
+const FEW_ELEMENTS_BESIDE_STATISTICS: [i64; 2] = [48, 40];
 
 /// Vectors of a thread, and of a row's part in a block, up to which loops over them are unrolled: so many stay in the registers of a multiprocessor.
 const UNROLLED: i64 = 16;
@@ -119,11 +119,16 @@ pub(super) fn rows(graph: &FinalizedGraph, used: &mut Used, kernel: &RowsKernel)
         row: row(graph, kernel, is_wide),
         vectors: kernel.vectors,
         each,
-        is_short: each * i64::from(kernel.threads_of_a_row()) != kernel.vectors,
+        is_short: is_short(kernel),
         is_unrolled: each <= UNROLLED && kernel.vectors <= UNROLLED_OF_A_BLOCK * i64::from(kernel.cluster),
         shares,
         phases: spelling.phases(used)?,
     })
+}
+
+/// Whether some threads of a row have fewer vectors than others.
+fn is_short(kernel: &RowsKernel) -> bool {
+    kernel.vectors_of_a_thread() * i64::from(kernel.threads_of_a_row()) != kernel.vectors
 }
 
 /// Threads of a multiprocessor that registers shall leave room for.
@@ -140,7 +145,8 @@ fn resident_threads(kernel: &RowsKernel) -> u32 {
     let vector = kernel.sweeps().map(|sweep| sweep.vector).max().unwrap_or(1);
     let elements = kernel.vectors_of_a_thread() * vector * all.len() as i64;
     let stores_statistics = kernel.phases.iter().any(|phase| phase.once.is_some());
-    let few = if stores_statistics { FEW_ELEMENTS_BESIDE_STATISTICS } else { FEW_ELEMENTS };
+    let few =
+        if stores_statistics { FEW_ELEMENTS_BESIDE_STATISTICS[usize::from(!is_short(kernel))] } else { FEW_ELEMENTS };
     if elements <= few { MOST_RESIDENT_THREADS } else { RESIDENT_THREADS }
 }
 

@@ -10,11 +10,13 @@ use crate::graph::{
 use crate::host_tensor::{HostTensor, HostTensors};
 
 use super::execute;
+use super::supported::supports;
 
 /// Multiply-adds of a forward pass that is computed for what it gives; beyond them inputs stay as they are.
 const MOST_WORK: i64 = 1 << 32;
 
-/// Puts what the forward pass gives for the inputs of each backward pass in the place of its O and statistics, where these are inputs.
+/// Puts what the forward pass gives for the inputs of each backward pass in the place of its O and statistics, where these are inputs whose elements have
+/// addresses of their own.
 ///
 /// # Errors
 /// As [`execute`].
@@ -23,6 +25,7 @@ pub(super) fn complete(graph: &FinalizedGraph, inputs: &mut HostTensors) -> Resu
         if let Attributes::Composite(Composite::AttentionBackward(_)) = &operation.attributes
             && work(graph, operation) <= MOST_WORK
             && let Ok(forward) = forward(graph, operation, inputs).finalize()
+            && supports(&forward).is_ok()
         {
             let k = |uid| operation.input(Port::K).filter(|_| uid == uid_of_keys(graph, operation));
             let id_of = |id: TensorId| {
