@@ -103,7 +103,7 @@ impl KernelBuilder {
         self.kernel.functions.push(Function { launch, body, graph: None });
     }
 
-    /// Adds the function that sets a counter of tiles to 0; gives the parameter of those that draw from it, one after the other.
+    /// Adds the function that sets a counter of tiles to 0; gives the parameter of those that claim from it, one after the other.
     pub(super) fn push_tile_counter(&mut self) -> Parameter {
         let counter = Parameter::TileCounter { offset: self.region(TileCounterKernel::WORDS) };
         let shape = Shape::line_of_blocks(1, TileCounterKernel::THREADS);

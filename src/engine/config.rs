@@ -121,7 +121,7 @@ knobs! {
         "1 puts the heads that share keys and values side by side in a tile of queries";
     /// How the blocks of a launch come by their tiles; static where a config does not set it.
     TileScheduler = "tile_scheduler", KnobDomain::Choice(&["static", "dynamic"]), Some(0),
-        "blocks have tiles in turns (static), or draw the next one when they are done (dynamic)";
+        "blocks have tiles in turns (static), or claim the next one when they are done (dynamic)";
     /// Whether gradients of scores are left in the workspace; off where a config does not set it.
     StoredGradients = "stored_gradients", KnobDomain::Switch, Some(0),
         "1 leaves gradients of scores in the workspace, and multiplies those of queries by them";

@@ -51,7 +51,7 @@ pub enum Parameter {
         /// Byte offset, a multiple of 256.
         offset: u64,
     },
-    /// Pointer to the counter in the plan's workspace that blocks draw tiles from.
+    /// Pointer to the counter in the plan's workspace that blocks claim tiles from.
     TileCounter {
         /// Byte offset, a multiple of 256.
         offset: u64,

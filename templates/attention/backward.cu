@@ -17,8 +17,8 @@ const unsigned shared = fw_uniform(fw_shared_address(shared_bytes));
 const unsigned warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
 const unsigned full = shared + ${ barriers }$, empty = full + ${ 8 * stages }$;  // mbarriers for each stage
 const unsigned own_full = empty + ${ 8 * stages }$, own_empty = own_full + 8;  // and for own rows
-<%- if drawn %>
-unsigned* const drawn = reinterpret_cast<unsigned*>(shared_bytes + ${ drawn }$);  // the tile that the producer drew
+<%- if claimed %>
+unsigned* const claimed = reinterpret_cast<unsigned*>(shared_bytes + ${ claimed }$);  // the tile that the producer claimed
 <%- endif %>
 if (threadIdx.x == 0) {
 fw_tma_prefetch(&map0);

@@ -14,10 +14,10 @@ ${ line }$
 <%- endfor %>
 unsigned stage = 0, parity = 0, own_parity = 0;
 #pragma unroll 1
-<%- if draws %>
+<%- if claims %>
 for (;; own_parity ^= 1) {
 fw_mbarrier_wait(own_full, own_parity);
-const unsigned unit = fw_uniform(*drawn);
+const unsigned unit = fw_uniform(*claimed);
 if (unit >= ${ units }$u) break;
 <%- else %>
 for (unsigned unit = ${ first }$, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
@@ -75,7 +75,7 @@ float largest_y = 0.0f;
 <%- endif %>
 unsigned before = 0;  // the stage of the step before, whose rows are multiplied by what its scores became
 if (begin < end) {
-<%- if not draws %>
+<%- if not claims %>
 fw_mbarrier_wait(own_full, own_parity);
 own_parity ^= 1;
 <%- endif %>
@@ -109,10 +109,10 @@ fw_wgmma_wait<0>();
 release(before);
 skip(end - own_end);
 }
-<%- if draws %>
+<%- if claims %>
 __syncwarp();
 <%- endif %>
-if (<% if not draws %>begin < end && <% endif %>lane == 0) fw_mbarrier_arrive(own_empty);
+if (<% if not claims %>begin < end && <% endif %>lane == 0) fw_mbarrier_arrive(own_empty);
 <%- if kept %>
 ${ kept }$
 <%- endif %>

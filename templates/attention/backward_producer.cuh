@@ -3,18 +3,18 @@
 if (warp == 0 && fw_elect()) {
 unsigned stage = 0, parity = 1, own_parity = 1;
 #pragma unroll 1
-for (unsigned unit = ${ first }$<% if not draws %>, turn = 0<% endif %>; unit < ${ units }$u; <% if not draws %>++turn, <% endif %>unit = ${ next }$) {
+for (unsigned unit = ${ first }$<% if not claims %>, turn = 0<% endif %>; unit < ${ units }$u; <% if not claims %>++turn, <% endif %>unit = ${ next }$) {
 ${ unit }$
 <%- for line in sequences %>
 ${ line }$
 <%- endfor %>
-<%- if not draws %>
+<%- if not claims %>
 if (begin >= end) continue;
 <%- endif %>
 fw_mbarrier_wait(own_empty, own_parity);
 own_parity ^= 1;
-<%- if draws %>
-*drawn = unit;
+<%- if claims %>
+*claimed = unit;
 if (begin >= end) {  // its rows are zeros
 fw_mbarrier_arrive(own_full);
 continue;
@@ -38,19 +38,19 @@ if (++stage == ${ stages }$) stage = 0, parity ^= 1;
 }
 }
 }
-<%- if draws %>
+<%- if claims %>
 fw_mbarrier_wait(own_empty, own_parity);
-*drawn = ${ units }$u;  // no tile is left
+*claimed = ${ units }$u;  // no tile is left
 fw_mbarrier_arrive(own_full);
 <%- endif %>
 <%- if copies_rows %>
 } else if (warp == 1) {  // statistics and Δ of queries
-unsigned stage = 0, parity = 1<% if draws %>, own_parity = 0<% endif %>;
+unsigned stage = 0, parity = 1<% if claims %>, own_parity = 0<% endif %>;
 #pragma unroll 1
-<%- if draws %>
+<%- if claims %>
 for (;; own_parity ^= 1) {
 fw_mbarrier_wait(own_full, own_parity);
-const unsigned unit = *drawn;
+const unsigned unit = *claimed;
 __syncwarp();
 if (lane == 0) fw_mbarrier_arrive(own_empty);
 if (unit >= ${ units }$u) break;

@@ -11,10 +11,10 @@ ${ line }$
 <%- endfor %>
 unsigned k_stage = 0, k_parity = 0, v_stage = 0, v_parity = 0, q_parity = 0;
 #pragma unroll 1
-<%- if draws %>
+<%- if claims %>
 for (;; q_parity ^= 1) {
 fw_mbarrier_wait(q_full, q_parity);
-const unsigned unit = fw_uniform(*drawn);  // before the queries are released
+const unsigned unit = fw_uniform(*claimed);  // before the queries are released
 if (unit >= ${ units }$u) break;
 <%- else %>
 for (unsigned unit = blockIdx.x, turn = 0; unit < ${ units }$u; ++turn, unit = ${ next }$) {
@@ -139,7 +139,7 @@ int last = before(own_end);  // the step whose values are multiplied next
 const int steps = own_end - own_begin;
 skip(end - own_end);
 <%- endif %>
-<%- if not draws %>
+<%- if not claims %>
 fw_mbarrier_wait(q_full, q_parity);
 q_parity ^= 1;
 <%- endif %>

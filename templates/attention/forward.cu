@@ -13,8 +13,8 @@ const unsigned warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = thre
 const unsigned k_full = shared + ${ barriers }$, k_empty = k_full + ${ 8 * stages }$;  // mbarriers for each stage of K
 const unsigned v_full = k_empty + ${ 8 * stages }$, v_empty = v_full + ${ 8 * stages }$;  // of V
 const unsigned q_full = v_empty + ${ 8 * stages }$, q_empty = q_full + 8;  // and for Q
-<%- if drawn %>
-unsigned* const drawn = reinterpret_cast<unsigned*>(shared_bytes + ${ drawn }$);  // the tile that the producer drew
+<%- if claimed %>
+unsigned* const claimed = reinterpret_cast<unsigned*>(shared_bytes + ${ claimed }$);  // the tile that the producer claimed
 <%- endif %>
 if (threadIdx.x == 0) {
 fw_tma_prefetch(&map0);

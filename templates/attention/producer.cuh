@@ -2,7 +2,7 @@
 if (warp == 0<% if not by_warp %> && fw_elect()<% endif %>) {
 unsigned k_stage = 0, k_parity = 1, v_stage = 0, v_parity = 1, q_parity = 1;
 #pragma unroll 1
-for (unsigned unit = blockIdx.x<% if not draws %>, turn = 0<% endif %>; unit < ${ units }$u; <% if not draws %>++turn, <% endif %>unit = ${ next }$) {
+for (unsigned unit = blockIdx.x<% if not claims %>, turn = 0<% endif %>; unit < ${ units }$u; <% if not claims %>++turn, <% endif %>unit = ${ next }$) {
 ${ unit }$
 <%- for line in sequences %>
 ${ line }$
@@ -22,8 +22,8 @@ q_parity ^= 1;
 <%- if by_warp %>
 if (lane == 0) {
 <%- endif %>
-<%- if draws %>
-*drawn = unit;
+<%- if claims %>
+*claimed = unit;
 <%- endif %>
 fw_mbarrier_expect(q_full, ${ query_bytes }$);
 <%- for line in query_lines %>
@@ -50,10 +50,10 @@ load_v(block);
 load_v(begin);
 <%- endif %>
 }
-<%- if draws %>
+<%- if claims %>
 fw_mbarrier_wait(q_empty, q_parity);
 <% if by_warp %>if (lane == 0) {
-<% endif %>*drawn = ${ units }$u;  // no tile is left
+<% endif %>*claimed = ${ units }$u;  // no tile is left
 fw_mbarrier_arrive(q_full);
 <%- if by_warp %>
 }

@@ -1,4 +1,4 @@
-<# The counter that blocks of the next launches draw tiles from; each of these leaves it at 0. -#>
+<# The counter that blocks of the next launches claim tiles from; each of these leaves it at 0. -#>
 extern "C" __global__ void __launch_bounds__(${ threads }$)
 ${ function }$(${ parameters }$) {
 fw_wait_for_previous_launch();

@@ -25,10 +25,10 @@ __device__ __forceinline__ unsigned fw_uniform(unsigned x) {
   return x;
 }
 
-//@ fw_draw
-// The next of so many tiles, which blocks draw from a counter; each block has that of its own number first. Each draws once in vain, so that
-// there are as many draws as tiles: the last of all leaves 0 to the next launch.
-__device__ __forceinline__ unsigned fw_draw(unsigned* counter, unsigned tiles) {
+//@ fw_claim
+// The next of so many tiles, which blocks claim from a counter; each block has that of its own number first. Each claims once in vain, so that
+// there are as many claims as tiles: the last of all leaves 0 to the next launch.
+__device__ __forceinline__ unsigned fw_claim(unsigned* counter, unsigned tiles) {
   const unsigned before = atomicAdd(counter, 1u);
   if (before == tiles - 1) *counter = 0;
   return gridDim.x + before;

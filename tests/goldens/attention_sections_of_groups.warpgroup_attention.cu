@@ -51,7 +51,7 @@
 
 //@ fw_uniform
 
-//@ fw_draw
+//@ fw_claim
 
 //@ fw_behind
 
@@ -95,7 +95,7 @@ fw_attention_1(const __grid_constant__ fw_tensor_map map0,
   const unsigned k_full = shared + 40960, k_empty = k_full + 16;  // mbarriers for each stage of K
   const unsigned v_full = k_empty + 16, v_empty = v_full + 16;  // of V
   const unsigned q_full = v_empty + 16, q_empty = q_full + 8;  // and for Q
-  unsigned* const drawn = reinterpret_cast<unsigned*>(shared_bytes + 41040);  // the tile that the producer drew
+  unsigned* const claimed = reinterpret_cast<unsigned*>(shared_bytes + 41040);  // the tile that the producer claimed
   if (threadIdx.x == 0) {
     fw_tma_prefetch(&map0);
     fw_tma_prefetch(&map1);
@@ -119,7 +119,7 @@ fw_attention_1(const __grid_constant__ fw_tensor_map map0,
     if (warp == 0 && fw_elect()) {
       unsigned k_stage = 0, k_parity = 1, v_stage = 0, v_parity = 1, q_parity = 1;
 #pragma unroll 1
-      for (unsigned unit = blockIdx.x; unit < 16u; unit = fw_draw(tile_counter, 16u)) {
+      for (unsigned unit = blockIdx.x; unit < 16u; unit = fw_claim(tile_counter, 16u)) {
         const unsigned head = unit % 4u;
         const int m0 = (3 - int(unit / 4u)) * 64;
         const unsigned b = head / 2u, h = head % 2u;
@@ -148,7 +148,7 @@ fw_attention_1(const __grid_constant__ fw_tensor_map map0,
         if (begin < end) load_k(end - 1);
         fw_mbarrier_wait(q_empty, q_parity);
         q_parity ^= 1;
-        *drawn = unit;
+        *claimed = unit;
         fw_mbarrier_expect(q_full, 8192);
         fw_tma_load(shared + 0, &map0, q_full, 0, 0, m0 / 2, h, b);
         if (begin >= end) continue;
@@ -160,7 +160,7 @@ fw_attention_1(const __grid_constant__ fw_tensor_map map0,
         load_v(begin);
       }
       fw_mbarrier_wait(q_empty, q_parity);
-      *drawn = 16u;  // no tile is left
+      *claimed = 16u;  // no tile is left
       fw_mbarrier_arrive(q_full);
     }
   } else {
@@ -177,7 +177,7 @@ fw_attention_1(const __grid_constant__ fw_tensor_map map0,
 #pragma unroll 1
     for (;; q_parity ^= 1) {
       fw_mbarrier_wait(q_full, q_parity);
-      const unsigned unit = fw_uniform(*drawn);  // before the queries are released
+      const unsigned unit = fw_uniform(*claimed);  // before the queries are released
       if (unit >= 16u) break;
       const unsigned head = unit % 4u;
       const int m0 = (3 - int(unit / 4u)) * 64;

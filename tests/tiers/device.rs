@@ -18,7 +18,7 @@ use crate::modes::{self, ModeCase};
 use crate::pipeline;
 use crate::tap_rows::{self, Configs};
 use crate::{
-    attention_draws, attention_parts, cases, clusters, data, device_chains, device_executions, device_huge,
+    attention_claims, attention_parts, cases, clusters, data, device_chains, device_executions, device_huge,
     device_peers, dynamic, evaluated, infinities, rings, shape_sweep, stationary, stored_gradients, tier, walks,
 };
 
@@ -57,7 +57,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             .chain(device_huge::trials())
             .chain(device_peers::trials())
             .chain(attention_parts::trials("device", || Ok(context()?.device().clone()), run_lowered))
-            .chain(attention_draws::trials("device", || Ok(context()?.device().clone()), run_lowered))
+            .chain(attention_claims::trials("device", || Ok(context()?.device().clone()), run_lowered))
             .chain(dynamic::trials("device", || Ok(context()?.device().clone()), run_lowered))
             .chain(stored_gradients::trials("device", || Ok(context()?.device().clone()), run_lowered))
             .chain(sweep)

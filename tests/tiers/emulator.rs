@@ -18,7 +18,7 @@ use crate::modes::{self, ModeCase};
 use crate::pipeline;
 use crate::tap_rows::{self, Configs};
 use crate::{
-    attention_draws, attention_parts, cases, clusters, data, dynamic, evaluated, infinities, rings, shape_sweep,
+    attention_claims, attention_parts, cases, clusters, data, dynamic, evaluated, infinities, rings, shape_sweep,
     stationary, stored_gradients, tier, walks, warp_attention,
 };
 
@@ -140,7 +140,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         let graphs = graphs.chain(dynamic::trials("emulator", typical, run_lowered));
         let graphs = graphs.chain(warp_attention::run("emulator", run_lowered));
         let graphs = graphs.chain(attention_parts::trials("emulator", typical, run_lowered));
-        let graphs = graphs.chain(attention_draws::trials("emulator", typical, run_lowered));
+        let graphs = graphs.chain(attention_claims::trials("emulator", typical, run_lowered));
         let graphs = graphs.chain(stored_gradients::trials("emulator", typical, run_lowered));
         let on_typical = infinities::trials("emulator", || Ok(pipeline::typical_device()), run_inputs);
         let on_ampere =

@@ -67,7 +67,7 @@ const GOLDENS: &[&str] = &[
     "mm_reduce_amax_all",
 ];
 
-/// Those of another config than the first choice: wide tiles, clusters, tiles that are drawn, stages that are evaluated first, and taps of a row together, which small graphs would not get.
+/// Those of another config than the first choice: wide tiles, clusters, tiles that are claimed, stages that are evaluated first, and taps of a row together, which small graphs would not get.
 const CONFIGS: &[(&str, &str)] = &[
     (
         "attention_sections_of_groups",

@@ -15,7 +15,7 @@
 
 mod attention_backward_cases;
 mod attention_cases;
-mod attention_draws;
+mod attention_claims;
 mod attention_parts;
 mod cases;
 mod clusters;

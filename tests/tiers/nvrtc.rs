@@ -11,7 +11,7 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::tap_rows::{self, Configs};
 use crate::{
-    attention_draws, attention_parts, cases, clusters, data, evaluated, hopper, machine_code, modes, pipeline, sample,
+    attention_claims, attention_parts, cases, clusters, data, evaluated, hopper, machine_code, modes, pipeline, sample,
     stationary, stored_gradients, tier, warp_attention,
 };
 
@@ -126,7 +126,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             || Ok(pipeline::typical_device()),
             |build| compile(&build.request(), &build.source),
         ));
-        trials.extend(attention_draws::trials(
+        trials.extend(attention_claims::trials(
             "nvrtc",
             || Ok(pipeline::typical_device()),
             |build| compile(&build.request(), &build.source),

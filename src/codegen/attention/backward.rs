@@ -152,8 +152,8 @@ pub(in crate::codegen) struct BackwardText {
     consumers: u32,
     /// Arrivals that fill a stage.
     arrivals: u32,
-    /// Where the number of a tile lies that was drawn, and warps beside the multiplying ones that read it.
-    drawn: Option<u32>,
+    /// Where the number of a tile lies that was claimed, and warps beside the multiplying ones that read it.
+    claimed: Option<u32>,
     readers: u32,
     producer_registers: u32,
     consumer_registers: u32,
@@ -187,8 +187,8 @@ impl BoxText {
 /// What `attention/backward_producer.cuh` reads.
 #[derive(Serialize)]
 struct ProducerText {
-    /// Whether tiles are drawn.
-    draws: bool,
+    /// Whether tiles are claimed.
+    claims: bool,
     stages: u32,
     first: String,
     units: String,
@@ -214,8 +214,8 @@ struct ProducerText {
 /// What `attention/backward_consumer.cuh` reads.
 #[derive(Serialize)]
 struct ConsumerText {
-    /// Whether the producer tells which tile it drew.
-    draws: bool,
+    /// Whether the producer tells which tile it claimed.
+    claims: bool,
     first: String,
     units: String,
     next: String,
@@ -328,8 +328,8 @@ pub(in crate::codegen) fn backward(
     used.add(if kernel.problem.operand == MmaType::F16 { "fw_f16_bits" } else { "fw_bf16_bits" });
     let layout = kernel.layout();
     let (problem, tile) = (&kernel.problem, kernel.tile);
-    if problem.draws {
-        used.add("fw_draw");
+    if problem.claims {
+        used.add("fw_claim");
     }
     let rows = GradientRows { graph, used, problem, rows: tile.rows(), others: tile.others };
     let scores = rows.scores();
@@ -350,8 +350,8 @@ pub(in crate::codegen) fn backward(
         stages: kernel.tile.stages,
         consumers: kernel.tile.consumers,
         arrivals: 1 + u32::from(problem.of_keys),
-        drawn: problem.draws.then_some(layout.drawn),
-        readers: u32::from(problem.draws && problem.of_keys),
+        claimed: problem.claims.then_some(layout.claimed),
+        readers: u32::from(problem.claims && problem.of_keys),
         producer_registers: kernel.registers[0],
         consumer_registers: kernel.registers[1],
         producer: backward.producer()?,
@@ -408,7 +408,7 @@ impl Backward<'_, '_> {
         let unit = self.rows.unit();
         let [first, units, next] = self.rows.walk();
         let record = ProducerText {
-            draws: problem.draws,
+            claims: problem.claims,
             stages: kernel.tile.stages,
             first,
             units,
@@ -446,7 +446,7 @@ impl Backward<'_, '_> {
         let (scaling, kept) = (self.rows.scaling_lines(), self.rows.kept_line());
         let [first, units, next] = self.rows.walk();
         let record = ConsumerText {
-            draws: problem.draws,
+            claims: problem.claims,
             first,
             units,
             next,

@@ -23,8 +23,8 @@ pub(in crate::codegen) struct ForwardText {
     value_registers: String,
     accumulators: u32,
     barriers: u32,
-    /// Where the number of a tile lies that was drawn.
-    drawn: Option<u32>,
+    /// Where the number of a tile lies that was claimed.
+    claimed: Option<u32>,
     stages: u32,
     consumers: u32,
     producer_registers: u32,
@@ -45,8 +45,8 @@ struct LineText {
 struct ProducerText {
     /// Whether all lanes of a warp ask for boxes.
     by_warp: bool,
-    /// Whether tiles are drawn.
-    draws: bool,
+    /// Whether tiles are claimed.
+    claims: bool,
     units: Number,
     next: String,
     unit: String,
@@ -101,8 +101,8 @@ struct PagesText {
 /// What `attention/consumer.cuh` reads.
 #[derive(Serialize)]
 struct ConsumerText {
-    /// Whether the producer tells which tile it drew.
-    draws: bool,
+    /// Whether the producer tells which tile it claimed.
+    claims: bool,
     units: Number,
     next: String,
     unit: String,
@@ -190,8 +190,8 @@ pub(in crate::codegen) fn forward(
     }
     let (problem, tile) = (&kernel.problem, kernel.tile);
     let layout = tile.layout(problem.extents.head, problem.operand);
-    if problem.draws {
-        used.add("fw_draw");
+    if problem.claims {
+        used.add("fw_claim");
     }
     let rows = ScoreRows { graph, used, problem, queries: tile.queries(), keys: tile.keys };
     let [scores, values] = [rows.scores(), rows.values()];
@@ -205,7 +205,7 @@ pub(in crate::codegen) fn forward(
         value_registers: registers(scores, values),
         accumulators: scores + values,
         barriers: layout.barriers,
-        drawn: problem.draws.then_some(layout.drawn),
+        claimed: problem.claims.then_some(layout.claimed),
         stages: kernel.tile.stages,
         consumers: kernel.tile.consumers,
         producer_registers: kernel.registers[0],
@@ -222,12 +222,12 @@ struct Forward<'a, 'u> {
 }
 
 impl Forward<'_, '_> {
-    /// The next unit of a block. Where tiles differ and are not drawn, blocks that had the longest of a turn have the shortest of the next.
+    /// The next unit of a block. Where tiles differ and are not claimed, blocks that had the longest of a turn have the shortest of the next.
     fn next(&self) -> String {
-        let draw = || format!("fw_draw(tile_counter, {}u)", self.rows.units());
-        match (self.kernel.problem.draws, self.rows.is_causal()) {
-            (true, _) if self.is_paged() => format!("__shfl_sync(0xffffffffu, lane == 0 ? {} : 0u, 0)", draw()),
-            (true, _) => draw(),
+        let claim = || format!("fw_claim(tile_counter, {}u)", self.rows.units());
+        match (self.kernel.problem.claims, self.rows.is_causal()) {
+            (true, _) if self.is_paged() => format!("__shfl_sync(0xffffffffu, lane == 0 ? {} : 0u, 0)", claim()),
+            (true, _) => claim(),
             (false, true) => "turn * gridDim.x + (turn % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x)".to_owned(),
             (false, false) => "unit + gridDim.x".to_owned(),
         }
@@ -251,7 +251,7 @@ impl Forward<'_, '_> {
         let tables = problem.pages.into_iter().flatten().map(|pages| pages.table);
         let record = ProducerText {
             by_warp: self.is_paged(),
-            draws: problem.draws,
+            claims: problem.claims,
             units: self.rows.units(),
             next: self.next(),
             unit: with_offsets(self.rows.unit(), graph, tables),
@@ -337,7 +337,7 @@ impl Forward<'_, '_> {
             false => [Vec::new(), Vec::new()],
         };
         let record = ConsumerText {
-            draws: problem.draws,
+            claims: problem.claims,
             units: rows.units(),
             next: self.next(),
             unit,

@@ -109,7 +109,7 @@ impl GradientRows<'_, '_> {
 
     fn next(&self) -> String {
         match self.is_causal() {
-            _ if self.problem.draws => format!("fw_draw(tile_counter, {}u)", self.units()),
+            _ if self.problem.claims => format!("fw_claim(tile_counter, {}u)", self.units()),
             _ if self.problem.pairs => "unit % 2 ? unit + 2 * gridDim.x - 1 : unit + 1".to_owned(),
             true => "turn * gridDim.x + (turn % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x)".to_owned(),
             false => "unit + gridDim.x".to_owned(),

@@ -1,4 +1,4 @@
-//! Record of the counter that blocks draw tiles from.
+//! Record of the counter that blocks claim tiles from.
 
 use serde::Serialize;
 

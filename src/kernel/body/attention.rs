@@ -53,8 +53,8 @@ pub struct AttentionProblem {
     pub dropout: Option<ForwardDropout>,
     /// Heads whose K and V should stay in L2 together.
     pub section: i64,
-    /// Whether a block that is done draws its next tile from a counter in the workspace; else each has one a turn.
-    pub draws: bool,
+    /// Whether a block that is done claims its next tile from a counter in the workspace; else each has one a turn.
+    pub claims: bool,
     /// Blocks that share the keys of a tile's rows; of more than one, what they make of them goes to the workspace.
     pub parts: i64,
 }
@@ -231,8 +231,8 @@ pub struct AttentionLayout {
     pub sums: u32,
     /// Barriers.
     pub barriers: u32,
-    /// Number of the tile that was drawn.
-    pub drawn: u32,
+    /// Number of the tile that was claimed.
+    pub claimed: u32,
     /// All.
     pub bytes: u32,
 }
@@ -283,8 +283,8 @@ impl AttentionTile {
         let values = queries + self.stages * tile_bytes[0];
         let sums = values + self.stages * tile_bytes[1];
         let barriers = sums + if operand == MmaType::Fp8 { self.queries() * columns(head[1]) * 4 } else { 0 };
-        let drawn = barriers + 8 * (4 * self.stages + SINGLE_BARRIERS);
-        AttentionLayout { keys: queries, values, tile_bytes, sums, barriers, drawn, bytes: drawn + 8 }
+        let claimed = barriers + 8 * (4 * self.stages + SINGLE_BARRIERS);
+        AttentionLayout { keys: queries, values, tile_bytes, sums, barriers, claimed, bytes: claimed + 8 }
     }
 }
 

@@ -135,8 +135,8 @@ pub struct BackwardProblem {
     pub gradients: Option<ScoreGradients>,
     /// Whether a block has two tiles of a head in turn: the first and the last, the second and the last but one.
     pub pairs: bool,
-    /// Whether a block that is done draws its next tile from a counter in the workspace; else each has one a turn.
-    pub draws: bool,
+    /// Whether a block that is done claims its next tile from a counter in the workspace; else each has one a turn.
+    pub claims: bool,
     /// Heads with own rows that a launch computes, where these are not all.
     pub of_launch: Option<i64>,
     /// Floats of a head in the workspace.
@@ -189,8 +189,8 @@ pub struct BackwardLayout {
     pub rows: u32,
     /// Barriers.
     pub barriers: u32,
-    /// Number of the tile that was drawn.
-    pub drawn: u32,
+    /// Number of the tile that was claimed.
+    pub claimed: u32,
     /// All.
     pub bytes: u32,
 }
@@ -228,8 +228,8 @@ impl BackwardTile {
         let stage_bytes = self.others * lines * LINE;
         let rows = others + self.stages * stage_bytes;
         let barriers = rows + self.stages * self.others * 8;
-        let drawn = barriers + 16 * self.stages + 16;
-        BackwardLayout { others, stage_bytes, rows, barriers, drawn, bytes: drawn + 8 }
+        let claimed = barriers + 16 * self.stages + 16;
+        BackwardLayout { others, stage_bytes, rows, barriers, claimed, bytes: claimed + 8 }
     }
 }
 

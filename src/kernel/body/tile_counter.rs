@@ -1,6 +1,6 @@
-//! The counter from which the blocks of a launch draw tiles.
+//! The counter from which the blocks of a launch claim tiles.
 
-/// Sets the counter in the workspace to 0, before blocks of further launches draw from it (`docs/spec/attention.md` AT-K9).
+/// Sets the counter in the workspace to 0, before blocks of further launches claim from it (`docs/spec/attention.md` AT-K9).
 #[derive(Clone, Copy, Debug)]
 pub struct TileCounterKernel;
 

@@ -122,12 +122,12 @@ struct Config {
     stages: u32,
     pack_heads: bool,
     splits: u32,
-    draws: bool,
+    claims: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { queries: 128, keys: 64, stages: 2, pack_heads: false, splits: 1, draws: false }
+        Self { queries: 128, keys: 64, stages: 2, pack_heads: false, splits: 1, claims: false }
     }
 }
 
@@ -143,8 +143,8 @@ const FIELDS: &[Field<Config>] = &[
     Field { knob: Knob::SplitK, get: |config| config.splits, set: |config, value| config.splits = value },
     Field {
         knob: Knob::TileScheduler,
-        get: |config| u32::from(config.draws),
-        set: |config, value| config.draws = value != 0,
+        get: |config| u32::from(config.claims),
+        set: |config, value| config.claims = value != 0,
     },
 ];
 
@@ -212,8 +212,8 @@ impl Offer for Offered {
             let Choice { tile, packed, parts } = choice;
             let AttentionTile { keys, stages, .. } = tile;
             let splits = u32::try_from(parts).unwrap_or(1);
-            let (estimate, draws) = model::price(&self.plan, (tile, packed, parts), device);
-            let config = Config { queries: tile.queries(), keys, stages, pack_heads: packed > 1, splits, draws };
+            let (estimate, claims) = model::price(&self.plan, (tile, packed, parts), device);
+            let config = Config { queries: tile.queries(), keys, stages, pack_heads: packed > 1, splits, claims };
             (estimate, EngineConfig::of_fields(NAME, FIELDS, &config), None)
         });
         let mut ranking = ranked(priced.collect(), 1e6);
@@ -224,7 +224,7 @@ impl Offer for Offered {
     }
 
     fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel {
-        let Config { queries, keys, stages, pack_heads, splits, draws } = config.fields(FIELDS);
+        let Config { queries, keys, stages, pack_heads, splits, claims } = config.fields(FIELDS);
         let tile = AttentionTile { consumers: queries / WGMMA_ROWS, keys, stages };
         let plan = &self.plan;
         let packed = if pack_heads { plan.group() } else { 1 };
@@ -233,7 +233,7 @@ impl Offer for Offered {
             problem.pages[1] = None; // values come out of their pages as they are turned
         }
         let blocks = problem.units(tile.queries()).min(i64::from(device.sm_count));
-        problem.draws = draws;
+        problem.claims = claims;
         let kernel = AttentionKernel {
             maps: plan.maps(tile, packed),
             problem,
@@ -248,7 +248,7 @@ impl Offer for Offered {
         let mut builder = KernelBuilder::new(&plan.graph, config);
         let turned = (plan.problem.operand == MmaType::Fp8).then(|| self.push_turned(&mut builder));
         let combination = (splits > 1).then(|| plan.combination(&kernel.problem));
-        let counter = kernel.problem.draws.then(|| builder.push_tile_counter());
+        let counter = kernel.problem.claims.then(|| builder.push_tile_counter());
         let region = |floats| Parameter::Workspace { offset: builder.region(floats) };
         let regions = combination.iter().flat_map(|it| it.problem.part_floats()).map(region).collect::<Vec<_>>();
         let touched = self.touched(kernel.problem.touched());
@@ -266,7 +266,7 @@ impl Offer for Offered {
 /// A config whose blocks come by their tiles otherwise, where they do not share the keys of one.
 fn with_other_scheduler(ranked: &RankedConfig) -> Option<RankedConfig> {
     let config: Config = ranked.config.fields(FIELDS);
-    let other = Config { draws: !config.draws, ..config };
+    let other = Config { claims: !config.claims, ..config };
     let config = EngineConfig::of_fields(NAME, FIELDS, &other);
     (other.splits == 1).then(|| RankedConfig { config, ..ranked.clone() })
 }

@@ -52,10 +52,10 @@ const NOT_HIDDEN: f64 = 0.1;
 const CLOCKS_OF_TILE: [f64; 4] = [0.0, 1800.0, 1800.0, 2500.0];
 const CLOCKS_OF_LAUNCH: f64 = 4500.0;
 
-/// Clocks of the launch that sets the counter of tiles, before those that draw from it.
+/// Clocks of the launch that sets the counter of tiles, before those that claim from it.
 const CLOCKS_OF_COUNTER: f64 = 4000.0;
 
-/// Share of the time that blocks gain if each draws a tile when it is done with one, of tiles with as many steps (which take unequal time all the
+/// Share of the time that blocks gain if each claims a tile when it is done with one, of tiles with as many steps (which take unequal time all the
 /// same) and of others: causal ones, and those of sequences whose lengths only an execution tells (`docs/performance-notes.md`).
 const UNEVEN: [f64; 2] = [0.025, 0.04];
 
@@ -98,7 +98,7 @@ fn is_one_instruction(mode: PointwiseMode) -> bool {
     is_simple || mode.is_comparison() || mode.is_logical()
 }
 
-/// What tiles whose keys so many blocks share cost, in seconds, and whether blocks draw them.
+/// What tiles whose keys so many blocks share cost, in seconds, and whether blocks claim them.
 pub(super) fn price(
     plan: &Plan,
     (tile, packed, parts): (AttentionTile, i64, i64),
@@ -145,6 +145,6 @@ pub(super) fn price(
     let on_top = vec![Term { bound: Bound::Fill, time: fill / CLOCK + NOT_HIDDEN * memory.min(arithmetic / CLOCK) }];
     let uneven = UNEVEN[usize::from(plan.problem.band.slopes() || plan.problem.band.lengths.is_some())];
     let has_turns = steps.len() as f64 * heads > multiprocessors;
-    let draws = parts == 1 && has_turns && uneven * total / multiprocessors > CLOCKS_OF_COUNTER;
-    (Estimate { at_once, on_top, waves: is_even.then_some(waves) }, draws)
+    let claims = parts == 1 && has_turns && uneven * total / multiprocessors > CLOCKS_OF_COUNTER;
+    (Estimate { at_once, on_top, waves: is_even.then_some(waves) }, claims)
 }

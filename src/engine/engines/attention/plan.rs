@@ -102,7 +102,7 @@ impl Plan {
             offsets,
             dropout,
             section: 1,
-            draws: false,
+            claims: false,
             parts: 1,
         };
         Ok(Self { graph: Arc::clone(graph), sources, problem, mask })

@@ -125,7 +125,7 @@ const MOST_STAGES: u32 = 4;
 /// Multiplying warpgroups of a block, at most.
 const MOST_CONSUMERS: u32 = 3;
 
-/// Configs of an offer, beside the first with drawn tiles.
+/// Configs of an offer, beside the first with claimed tiles.
 const MOST_CONFIGS: usize = 12;
 
 /// The tiles of the passes.
@@ -136,13 +136,13 @@ struct Config {
     step: u32,
     /// Whether gradients of scores are left in the workspace.
     stores: bool,
-    /// Whether blocks draw their tiles.
-    draws: bool,
+    /// Whether blocks claim their tiles.
+    claims: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { queries: 128, keys: 128, step: 64, stores: false, draws: false }
+        Self { queries: 128, keys: 128, step: 64, stores: false, claims: false }
     }
 }
 
@@ -157,8 +157,8 @@ const FIELDS: &[Field<Config>] = &[
     },
     Field {
         knob: Knob::TileScheduler,
-        get: |config| u32::from(config.draws),
-        set: |config, value| config.draws = value == 1,
+        get: |config| u32::from(config.claims),
+        set: |config, value| config.claims = value == 1,
     },
 ];
 
@@ -169,7 +169,7 @@ struct Memory<'a> {
     regions: &'a [Parameter],
     /// Heads as FP16.
     halves: Option<[u64; 4]>,
-    /// The counter of tiles, where blocks draw these.
+    /// The counter of tiles, where blocks claim these.
     counter: Option<Parameter>,
 }
 
@@ -220,7 +220,7 @@ impl Offered {
         let rows = || (1..=MOST_CONSUMERS).map(|consumers| consumers * WGMMA_ROWS);
         let of = move |queries: u32, stores: bool| {
             rows().flat_map(move |keys| {
-                STEPS.iter().map(move |&step| Config { queries, keys, step, stores, draws: false })
+                STEPS.iter().map(move |&step| Config { queries, keys, step, stores, claims: false })
             })
         };
         let stored = (1..=queries::MOST_PARTS_OF_TILE).flat_map(move |parts| of(parts * WGMMA_ROWS, true));
@@ -245,19 +245,19 @@ impl Offer for Offered {
                 ranking.extend(later.iter().find(|it| is_stored(it) == stored).cloned());
             }
         }
-        // what drawing gains was not measured: it is no first choice
-        if let Some(drawn) = ranking.first().filter(|_| self.has_turns(device)).map(with_drawn_tiles) {
-            ranking.insert(1, drawn);
+        // what claiming gains was not measured: it is no first choice
+        if let Some(claimed) = ranking.first().filter(|_| self.has_turns(device)).map(with_claimed_tiles) {
+            ranking.insert(1, claimed);
         }
         ranking
     }
 
     fn lower(&self, config: &EngineConfig, device: &Device) -> Kernel {
         let plan = &self.plan;
-        let config_of_passes: Config = config.fields(FIELDS);
-        let passes = self.passes(&config_of_passes, device);
+        let chosen: Config = config.fields(FIELDS);
+        let passes = self.passes(&chosen, device);
         let mut builder = KernelBuilder::new(&plan.graph, config);
-        let counter = config_of_passes.draws.then(|| builder.push_tile_counter());
+        let counter = chosen.claims.then(|| builder.push_tile_counter());
         let halves = plan.push_half_rows(&mut builder);
         // a step may begin beside the last queries of a part that is stored together, and end beyond them
         let regions = plan.push_rows(&mut builder, 2 * STEPS[0]);
@@ -273,17 +273,17 @@ impl Offer for Offered {
     }
 }
 
-/// The config whose blocks draw their tiles.
-fn with_drawn_tiles(ranked: &RankedConfig) -> RankedConfig {
-    let config = Config { draws: true, ..ranked.config.fields(FIELDS) };
+/// The config whose blocks claim their tiles.
+fn with_claimed_tiles(ranked: &RankedConfig) -> RankedConfig {
+    let config = Config { claims: true, ..ranked.config.fields(FIELDS) };
     RankedConfig { config: EngineConfig::of_fields(NAME, FIELDS, &config), ..ranked.clone() }
 }
 
 impl Offered {
     /// Whether there are more tiles than multiprocessors.
     fn has_turns(&self, device: &Device) -> bool {
-        let extents = self.plan.extents;
-        let tiles = extents.queries.max(extents.keys) / i64::from(WGMMA_ROWS * MOST_CONSUMERS);
+        let (extents, rows) = (self.plan.extents, i64::from(WGMMA_ROWS * MOST_CONSUMERS));
+        let tiles = (extents.queries.max(extents.keys) + rows - 1) / rows;
         extents.batches * extents.heads * tiles > i64::from(device.sm_count)
     }
 

@@ -278,7 +278,7 @@ impl Plan {
             scaling,
             gradients: None,
             pairs: false,
-            draws: false,
+            claims: false,
             of_launch: None,
             padded: self.padded(),
             section: self.section(of_keys, held_by_l2),

@@ -187,10 +187,10 @@ fn chunk_map(keys: TensorMap, gradients: ScoreGradients, tile: QueriesTile) -> T
 }
 
 impl Plan {
-    /// Whether blocks have tiles in pairs: where tiles differ and are not drawn, and there are more of them than multiprocessors.
+    /// Whether blocks have tiles in pairs: where tiles differ and are not claimed, and there are more of them than multiprocessors.
     fn pairs(&self, problem: &BackwardProblem, rows: u32, device: &Device) -> bool {
         self.slopes_steps()
-            && !problem.draws
+            && !problem.claims
             && problem.launched() * problem.row_tiles(rows) > i64::from(device.sm_count)
     }
 }
@@ -239,8 +239,8 @@ impl Offered {
     /// The kernel of a pass.
     fn kernel(&self, pass: Pass, memory: Memory<'_>, device: &Device) -> AttentionBackwardKernel {
         let Pass { of_keys, tile, outputs } = pass;
-        let draws = memory.counter.is_some();
-        let problem = BackwardProblem { draws, ..self.plan.problem(of_keys, outputs, held_by_l2(device)) };
+        let claims = memory.counter.is_some();
+        let problem = BackwardProblem { claims, ..self.plan.problem(of_keys, outputs, held_by_l2(device)) };
         let pairs = self.plan.pairs(&problem, tile.rows(), device);
         AttentionBackwardKernel {
             maps: self.plan.maps(of_keys, tile),

@@ -1,4 +1,4 @@
-//! Attention, forward and backward, by few blocks that draw their tiles from a counter: causal, of lengths that tensors tell, ragged, in pages, in FP8, of blocks that are kept.
+//! Attention, forward and backward, by few blocks that claim their tiles from a counter: causal, of lengths that tensors tell, ragged, in pages, in FP8, of blocks that are kept.
 
 use fusewright::build::Build;
 use fusewright::device::Device;
@@ -9,7 +9,7 @@ use libtest_mimic::{Failed, Trial};
 use crate::cases::{self, Case};
 use crate::pipeline;
 
-/// Blocks of a launch: each draws several tiles.
+/// Blocks of a launch: each claims several tiles.
 const BLOCKS: u32 = 3;
 
 /// Of the chip's L2: heads come in sections.
@@ -43,14 +43,14 @@ pub(crate) fn trials(
     run: impl Fn(&Build) -> Result<(), Failed> + Copy + Send + 'static,
 ) -> Vec<Trial> {
     let trial = |case: Case| {
-        Trial::test(format!("{tier}::draws::{}", case.name), move || {
+        Trial::test(format!("{tier}::claims::{}", case.name), move || {
             let device = Device { sm_count: BLOCKS, l2_bytes: L2_BYTES, ..device()? };
             let dynamic = case.name.contains("sections").then(|| case.graph.clone().with_dynamic_shapes());
             for graph in [case.graph.clone()].into_iter().chain(dynamic) {
-                for config in drawn(&graph, &device)? {
+                for config in claimed(&graph, &device)? {
                     let build = pipeline::lower_config(&graph, config, &device)?;
-                    if !build.source.text.contains("fw_draw(tile_counter, ") {
-                        return Err(format!("{} draws no tile", build.config).into());
+                    if !build.source.text.contains("fw_claim(tile_counter, ") {
+                        return Err(format!("{} claims no tile", build.config).into());
                     }
                     let of_config =
                         |failed: Failed| format!("{}: {}", build.config, failed.message().unwrap_or_default());
@@ -66,8 +66,8 @@ pub(crate) fn trials(
     cases.into_iter().map(trial).collect()
 }
 
-/// The first config of each kind whose blocks have tiles alone, with drawn ones.
-fn drawn(graph: &Graph, device: &Device) -> Result<Vec<EngineConfig>, String> {
+/// The first config of each kind whose blocks have tiles alone, with claimed ones.
+fn claimed(graph: &Graph, device: &Device) -> Result<Vec<EngineConfig>, String> {
     let configs = pipeline::configs(graph, device)?;
     let first = |stored: u32| {
         let is_tried = |config: &&EngineConfig| {
