@@ -8,6 +8,9 @@ use fusewright::graph::{
 
 use crate::cases::{self, Case, output, push};
 
+/// Dims of a mask of dropout that is one number, given by value.
+const BY_VALUE: [i64; 4] = [1; 4];
+
 /// Adds the cases of this file.
 pub(crate) fn attentions(cases: &mut Vec<Case>) {
     let mut add = |name: &str, attention: Attention| push(cases, format!("attention_{name}"), attention.graph());
@@ -96,6 +99,7 @@ pub(crate) fn attentions(cases: &mut Vec<Case>) {
     add("dropout_mask", masked([2, 2, 70, 90], [2, 2, 70, 90]));
     let few = Attention { key_heads: [2, 2], has_lengths: true, ..masked([1, 8, 5, 130], [2, 8, 5, 130]) };
     add("dropout_mask_groups_lengths", Attention { io: BFloat16, statistics: ALL, ..few });
+    add("dropout_mask_by_value", masked(BY_VALUE, [1, 2, 20, 40]));
     add("dropout_of_almost_all", dropped(1e-6, [1, 2, 20, 40], [40, 72]));
     add("dropout_of_nothing", dropped(1.0, [1, 2, 20, 40], [64, 64]));
     add("interleaved", Attention { is_interleaved: true, ..of([2, 4, 70, 90], [64, 64]) });
@@ -599,7 +603,10 @@ impl Attention {
 
     /// Probabilities times a mask.
     fn masked(&self, g: &mut Graph, p: TensorHandle, dim: [i64; 4]) -> TensorHandle {
-        let mask = g.tensor(Tensor::new("drop_mask").row_major(dim));
+        let mask = g.tensor(match dim {
+            BY_VALUE => Tensor::scalar("drop_mask", Float, Scalar::Float(0.5)),
+            _ => Tensor::new("drop_mask").row_major(dim),
+        });
         let scale = g.tensor(Tensor::scalar("dropout_scale", Float, Scalar::Float(1.25)));
         g.tensor_mut(p).data_type = Some(Float);
         let inputs = [(Port::X, p), (Port::DROPOUT_MASK, mask), (Port::DROPOUT_SCALE, scale)];

@@ -275,8 +275,14 @@ impl ScoreRows<'_, '_> {
 
     /// The lines that multiply the probabilities of a step by a mask. Where there is no probability, what the mask has may be anything.
     fn masked(&mut self, mask: TensorId) -> String {
-        self.used.add(names::storage_section(self.graph.tensor(mask).data_type));
-        let value = format!("fw_value({}[{}])", names::pointer(self.graph, mask), self.score_offset(mask));
+        let tensor = self.graph.tensor(mask);
+        let value = match tensor.is_pass_by_value {
+            true => number(self.graph, self.used, mask),
+            false => {
+                self.used.add(names::storage_section(tensor.data_type));
+                format!("fw_value({}[{}])", names::pointer(self.graph, mask), self.score_offset(mask))
+            }
+        };
         [
             "#pragma unroll".to_owned(),
             format!("for (int i = 0; i < {}; ++i) {{", self.scores()),
