@@ -16,6 +16,7 @@ const STRIDES: &[(&str, u64)] = &[
     ("nvrtc::skipped", 1),
     ("nvrtc::every_config::", 4),
     ("nvrtc::stored_gradients::", 10),
+    ("nvrtc::ln_", 1),
     ("nvrtc::", 5),
 ];
 
