@@ -250,6 +250,19 @@ pub struct RankedConfig {
     pub estimate: Estimate,
 }
 
+impl RankedConfig {
+    /// The same with the other [`Knob::TileScheduler`], the last knob of an engine that has it.
+    pub(super) fn with_other_scheduler(&self) -> Self {
+        let mut other = self.clone();
+        let knobs = &mut other.config.knobs;
+        match knobs.iter().position(|(knob, _)| *knob == Knob::TileScheduler) {
+            Some(place) => drop(knobs.remove(place)),
+            None => knobs.push((Knob::TileScheduler, 1)),
+        }
+        other
+    }
+}
+
 /// Configs with what they cost in a unit of the engine's model, which is so many microseconds, and why an epilogue goes through the
 /// workspace: sorted by cost; equal costs keep their order.
 pub(super) fn ranked(

@@ -144,7 +144,7 @@ const FIELDS: &[Field<Config>] = &[
     Field {
         knob: Knob::TileScheduler,
         get: |config| u32::from(config.claims),
-        set: |config, value| config.claims = value != 0,
+        set: |config, value| config.claims = value == 1,
     },
 ];
 
@@ -218,8 +218,10 @@ impl Offer for Offered {
         });
         let mut ranking = ranked(priced.collect(), 1e6);
         ranking.truncate(MOST_CONFIGS);
-        let other = ranking.first().and_then(with_other_scheduler);
-        ranking.splice(1..1, other);
+        let other = ranking.first().filter(|first| self.has_turns(&first.config, device));
+        if let Some(other) = other.map(RankedConfig::with_other_scheduler) {
+            ranking.insert(1, other);
+        }
         ranking
     }
 
@@ -263,14 +265,6 @@ impl Offer for Offered {
     }
 }
 
-/// A config whose blocks come by their tiles otherwise, where they do not share the keys of one.
-fn with_other_scheduler(ranked: &RankedConfig) -> Option<RankedConfig> {
-    let config: Config = ranked.config.fields(FIELDS);
-    let other = Config { claims: !config.claims, ..config };
-    let config = EngineConfig::of_fields(NAME, FIELDS, &other);
-    (other.splits == 1).then(|| RankedConfig { config, ..ranked.clone() })
-}
-
 /// Parameters of a kernel's maps, of which values may lie in the workspace.
 fn maps(kernel: &AttentionKernel, turned: Option<u64>) -> [Parameter; 3] {
     let [q, k, v] = kernel.maps;
@@ -279,6 +273,14 @@ fn maps(kernel: &AttentionKernel, turned: Option<u64>) -> [Parameter; 3] {
 }
 
 impl Offered {
+    /// Whether blocks of a config have several tiles each, alone.
+    fn has_turns(&self, config: &EngineConfig, device: &Device) -> bool {
+        let Config { queries, pack_heads, splits, .. } = config.fields(FIELDS);
+        let packed = if pack_heads { self.plan.group() } else { 1 };
+        let problem = self.plan.packed_problem(packed, held_by_l2(device));
+        splits == 1 && problem.units(queries) > i64::from(device.sm_count)
+    }
+
     /// Adds the function that puts keys of values side by side; gives where.
     fn push_turned(&self, builder: &mut KernelBuilder) -> u64 {
         let kernel = self.plan.turned_values();
@@ -308,5 +310,37 @@ impl Offered {
     fn touched(&self, (reads, stores): (Vec<TensorId>, Vec<TensorId>)) -> Vec<Parameter> {
         let is_scalar = |id: TensorId| self.plan.graph.tensor(id).is_pass_by_value;
         program_parameters(reads.into_iter(), &stores, is_scalar)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::device::ComputeCapability;
+    use crate::engine::select;
+    use crate::frontend;
+
+    /// Schedulers of the first two configs of a graph of the suite on a chip, or of those that there are.
+    fn schedulers(device: &Device) -> Vec<u32> {
+        const NAME_OF_GRAPH: &str = "sdpa_fwd_bf16_s4096_d128_causal";
+        let path = format!("{}/tests/data/suite/{NAME_OF_GRAPH}.json", env!("CARGO_MANIFEST_DIR"));
+        let bytes = std::fs::read(&path).expect("a file of the repository");
+        let graph = frontend::read_graph(NAME_OF_GRAPH, &bytes).expect("a graph").finalize().expect("well formed");
+        let selection = select(&Arc::new(graph), ComputeCapability::SM_90).expect("an engine takes it");
+        assert_eq!(selection.engine().name(), NAME);
+        let configs = selection.candidates(device).into_iter().take(2);
+        configs.map(|ranked| ranked.config.knob(Knob::TileScheduler, 0)).collect()
+    }
+
+    #[test]
+    fn the_other_scheduler_is_offered_second_where_blocks_have_several_tiles() {
+        let chip = Device { sm_count: 132, ..Device::typical(ComputeCapability::SM_90) };
+        assert_eq!(schedulers(&chip), [1, 0]);
+        let vast = Device { sm_count: 1 << 20, ..chip.clone() };
+        assert_eq!(schedulers(&vast), [0, 0], "a block has one tile");
+        let tiny = Device { shared_bytes_per_block: 1, ..chip };
+        assert_eq!(schedulers(&tiny), [0; 0], "no config fits");
     }
 }

@@ -52,7 +52,8 @@ const NOT_HIDDEN: f64 = 0.1;
 const CLOCKS_OF_TILE: [f64; 4] = [0.0, 1800.0, 1800.0, 2500.0];
 const CLOCKS_OF_LAUNCH: f64 = 4500.0;
 
-/// Clocks of the launch that sets the counter of tiles, before those that claim from it.
+/// Clocks of the launch that sets the counter of tiles, before those that claim from it: 2.4 µs, of 0.8 to 2.5 measured on an H200
+/// (`docs/performance-notes.md`, "Blocks claim their tiles").
 const CLOCKS_OF_COUNTER: f64 = 4000.0;
 
 /// Share of the time that blocks gain if each claims a tile when it is done with one, of tiles with as many steps (which take unequal time all the

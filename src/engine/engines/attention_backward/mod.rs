@@ -246,7 +246,9 @@ impl Offer for Offered {
             }
         }
         // what claiming gains was not measured: it is no first choice
-        if let Some(claimed) = ranking.first().filter(|_| self.has_turns(device)).map(with_claimed_tiles) {
+        if let Some(claimed) =
+            ranking.first().filter(|_| self.has_turns(device)).map(RankedConfig::with_other_scheduler)
+        {
             ranking.insert(1, claimed);
         }
         ranking
@@ -271,12 +273,6 @@ impl Offer for Offered {
         plan.mask.iter().for_each(|mask| push_mask(&mut builder, &plan.graph, mask));
         builder.finish()
     }
-}
-
-/// The config whose blocks claim their tiles.
-fn with_claimed_tiles(ranked: &RankedConfig) -> RankedConfig {
-    let config = Config { claims: true, ..ranked.config.fields(FIELDS) };
-    RankedConfig { config: EngineConfig::of_fields(NAME, FIELDS, &config), ..ranked.clone() }
 }
 
 impl Offered {
